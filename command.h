@@ -1,0 +1,50 @@
+/*
+ * The command's own process, from its birth to its exec: everything between
+ * "treewrap started it" and "it runs".
+ */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+#include "options.h"
+#include "signals.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* A command that has been born but may not have reached its exec. */
+struct command {
+	pid_t pid;
+	bool own_group; /* it leads a process group of its own: PID is its number */
+	int progress; /* pipe: closes at exec or death, brings a struct failure before */
+};
+
+/* Why an exec did not happen. */
+struct failure {
+	int status;	    /* STATUS_CANNOT, STATUS_NOT_FOUND or STATUS_FAILED */
+	int error;	    /* errno */
+	const char *reason; /* a constant text where errno's does not say it, or NULL */
+};
+
+/* True if this process has a controlling terminal. */
+bool command_has_terminal(void);
+
+/*
+ * Starts OPT's command in a new process with what INHERITED holds. OWNER is the
+ * caller's process id, SHIM the one that the caller of treewrap knows, for
+ * LISTEN_PID and the like. Returns 0 with CMD filled, or -1 and errno.
+ *
+ * THE CHILD RUNS IN OUR MEMORY until its exec, as after vfork(2), but beside us and
+ * not before us, so that a deadline holds even if the exec hangs. Until
+ * command_progress() has answered, call nothing that depends on errno.
+ */
+int command_start(struct command *cmd, const struct options *opt,
+		  const struct inherited *inherited, pid_t owner, pid_t shim);
+
+/*
+ * Reads CMD's progress pipe once it is readable or hung up, and closes it. True: the
+ * exec has been done (or the process was killed on its way: wait tells). False:
+ * FAILURE says why not.
+ */
+bool command_progress(struct command *cmd, struct failure *failure);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * Promises: after descriptors_close_all_but() nobody can notice by an open pipe, file
+ * or lock that treewrap is still there.
+ */
+#include "descriptors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+int descriptor_above_2(int descriptor)
+{
+	if (descriptor < 0 || descriptor > 2)
+		return descriptor;
+	const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+	const int why = errno;
+	close(descriptor);
+	errno = why;
+	return copy;
+}
+
+static void close_from_to(unsigned first, unsigned last)
+{
+	struct rlimit limit = {0, 0};
+
+	if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+		return;
+	/* Older than Linux 5.9, or refused: one by one, up to what may be open. */
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > 1048576)
+		limit.rlim_cur = 1048576;
+	for (unsigned fd = first; fd <= last && fd < limit.rlim_cur; fd++)
+		close((int)fd);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	const int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+void descriptors_close_all_but(int keep[], size_t count)
+{
+	unsigned next = 0;
+
+	/* qsort(3) allocates only for arrays far larger than this. */
+	qsort(keep, count, sizeof(keep[0]), ascending);
+	for (size_t i = 0; i < count; i++) {
+		if (keep[i] < 0)
+			continue;
+		if ((unsigned)keep[i] > next)
+			close_from_to(next, (unsigned)keep[i] - 1);
+		next = (unsigned)keep[i] + 1;
+	}
+	close_from_to(next, UINT_MAX);
+}

@@ -1,0 +1,79 @@
+/*
+ * The command line, read once into one plain structure. Everything that can be
+ * wrong about the words themselves is found here, before anything is started.
+ */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include "signals.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define LADDER_MAX 16 /* polite signals before SIGKILL */
+#define WATCH_MAX  8  /* --watch-fd and --watch-pid, each */
+
+#define STATUS_LEFTOVERS 123
+#define STATUS_TIMEOUT	 124
+#define STATUS_FAILED	 125
+#define STATUS_CANNOT	 126
+#define STATUS_NOT_FOUND 127
+#define STATUS_WATCH	 129
+
+enum scope { TO_MAIN, TO_GROUP, TO_TREE };
+enum leftovers { LEFTOVERS_STOP, LEFTOVERS_WAIT, LEFTOVERS_LEAVE, LEFTOVERS_FAIL };
+enum process_group { GROUP_BY_TERMINAL, GROUP_NEW, GROUP_KEEP };
+
+#define REWRITE_DROP 0xff
+
+struct options {
+	/*
+	 * The command and its arguments, ending in NULL, inside main's own argv;
+	 * so command[-1] exists and may be overwritten (see command.c).
+	 */
+	char **command;
+	const char *name; /* command[0] as it was given */
+
+	int64_t timeout_ns; /* 0: never */
+	int ladder[LADDER_MAX];
+	unsigned ladder_length; /* 0: straight to SIGKILL */
+	int64_t kill_after_ns;
+	int64_t verify_for_ns; /* 0: for ever */
+	int64_t linger_ns;
+	bool stop_main_only;
+	enum leftovers leftovers;
+
+	bool watch_stdin;
+	bool watch_parent;
+	int watch_fd[WATCH_MAX];
+	unsigned watch_fds;
+	pid_t watch_pid[WATCH_MAX];
+	unsigned watch_pids;
+	uint64_t stop_on; /* bit N-1 is signal N */
+
+	enum scope forward_to;
+	enum process_group process_group;
+	uint8_t rewrite[SIGNAL_MAX + 1]; /* 0: as it is; REWRITE_DROP: not at all */
+
+	bool preserve_status;
+	uint8_t remap[256 / 8]; /* a bit for each status that becomes 0 */
+
+	int status_fd; /* -1: none */
+	unsigned verbose;
+};
+
+/*
+ * Reads ARGC and ARGV into OPT. Bad input ends the process with one line on
+ * standard error and status 125; --help, --version and -l print and end it with 0.
+ * Keeps pointers into ARGV and allocates nothing.
+ */
+void options_parse(struct options *opt, int argc, char **argv);
+
+/*
+ * A DURATION of spec section 2 ("1.5", "250ms", "2h") in nanoseconds, never rounded
+ * down to 0. Returns false and leaves *NS alone if WORD is anything else.
+ */
+bool duration_parse(const char *word, int64_t *ns);
+
+#endif

@@ -1,0 +1,131 @@
+/*
+ * Promises: no name that a process gives itself confuses the reading; every loop ends
+ * with the file or directory that it reads.
+ */
+#include "proc.h"
+#include "descriptors.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* linux_dirent64, see getdents64(2). */
+struct entry {
+	uint64_t inode, offset;
+	uint16_t size;
+	uint8_t type;
+	char name[];
+};
+
+int proc_open(void)
+{
+	char self[16];
+	const int proc =
+		descriptor_above_2(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+
+	if (proc < 0)
+		return -1;
+	const ssize_t length = readlinkat(proc, "self", self, sizeof(self) - 1);
+	self[length > 0 ? length : 0] = '\0';
+	if (strtol(self, NULL, 10) == getpid())
+		return proc;
+	close(proc);
+	return -1;
+}
+
+int proc_open_file(int proc, pid_t pid, const char *file)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%d/%.80s", (int)pid, file);
+	return openat(proc, path, O_RDONLY | O_CLOEXEC);
+}
+
+bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat)
+{
+	char text[1024];
+	const int fd = proc < 0 ? -1 : proc_open_file(proc, pid, "stat");
+
+	if (fd < 0)
+		return false;
+	const ssize_t got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (got <= 0)
+		return false;
+	text[got] = '\0';
+	/* The name may hold anything, spaces and ')' too: it ends at the last ')'. */
+	const char *open = strchr(text, '(');
+	char *close = strrchr(text, ')');
+	if (open == NULL || close == NULL || close < open || close[1] == '\0')
+		return false;
+	snprintf(stat->command, sizeof(stat->command), "%.*s", (int)(close - open - 1),
+		 open + 1);
+	stat->state = close[2];
+	char *field = close + 3;
+	for (int i = 4; i <= 22; i++) {
+		const uint64_t value = strtoull(field, &field, 10);
+		if (i == 4)
+			stat->parent = (pid_t)value;
+		else if (i == 5)
+			stat->group = (pid_t)value;
+		else if (i == 20)
+			stat->threads = (long)value;
+		else if (i == 22)
+			stat->start = value;
+	}
+	return true;
+}
+
+/* One more character of the file, or -1 at its end. */
+static int next_char(struct proc_numbers *numbers)
+{
+	if (numbers->next == numbers->length) {
+		const ssize_t got = pread(numbers->fd, numbers->piece,
+					  sizeof(numbers->piece), numbers->offset);
+		if (got <= 0)
+			return -1;
+		numbers->offset += got;
+		numbers->length = (size_t)got;
+		numbers->next = 0;
+	}
+	return numbers->piece[numbers->next++];
+}
+
+pid_t proc_next_number(struct proc_numbers *numbers)
+{
+	pid_t value = 0;
+	int c;
+
+	/* The kernel writes "%d " and no more; a number may lie across two pieces. */
+	while ((c = next_char(numbers)) >= 0) {
+		if (isdigit(c))
+			value = value * 10 + (c - '0');
+		else if (value > 0)
+			return value;
+	}
+	return value;
+}
+
+pid_t proc_next_entry(struct proc_entries *entries)
+{
+	for (;;) {
+		if (entries->next >= entries->length) {
+			/* Raw, for opendir(3) allocates. */
+			entries->length = syscall(SYS_getdents64, entries->fd,
+						  entries->piece, sizeof(entries->piece));
+			entries->next = 0;
+			if (entries->length <= 0)
+				return 0;
+		}
+		const struct entry *entry =
+			(const void *)(entries->piece + entries->next);
+		entries->next += entry->size;
+		if (isdigit((unsigned char)entry->name[0]))
+			return (pid_t)strtol(entry->name, NULL, 10);
+	}
+}

@@ -1,0 +1,54 @@
+/* What treewrap reads from /proc. Nothing here allocates. */
+#ifndef PROC_H
+#define PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PROC_COMMAND_SIZE 16 /* TASK_COMM_LEN */
+
+/* What /proc/PID/stat says, see proc_pid_stat(5). */
+struct proc_stat {
+	char command[PROC_COMMAND_SIZE]; /* ends in a NUL; may hold any byte */
+	char state;
+	pid_t parent, group;
+	long threads;
+	uint64_t start; /* in clock ticks since boot */
+};
+
+/* A file of numbers that is read piece by piece; start with {.fd = FD}. */
+struct proc_numbers {
+	int fd;
+	off_t offset;
+	size_t length, next;
+	char piece[4096];
+};
+
+/* A directory whose numeric names are read; start with {.fd = FD}. */
+struct proc_entries {
+	int fd;
+	long length, next;
+	char piece[4096] __attribute__((aligned(8)));
+};
+
+/*
+ * Opens /proc, close-on-exec and above 2, if it shows the caller's own PID namespace
+ * (only there are its numbers ours). Otherwise -1.
+ */
+int proc_open(void);
+
+/* Opens PID's FILE below the directory PROC. -1 and errno if that fails. */
+int proc_open_file(int proc, pid_t pid, const char *file);
+
+/* False if PID is gone or hidden, or PROC is -1. */
+bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat);
+
+/* The next number of a children file, or 0 at its end. */
+pid_t proc_next_number(struct proc_numbers *numbers);
+
+/* The next name that is a number, or 0 at the end. */
+pid_t proc_next_entry(struct proc_entries *entries);
+
+#endif

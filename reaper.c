@@ -1,0 +1,854 @@
+/*
+ * Promises: returns only when waitid(2) has answered ECHILD (or after survivors have been
+ * named, or leftovers left as asked); every wait has a deadline where the tree is being
+ * stopped; from the moment the command runs, nothing here allocates, forks or executes.
+ *
+ * One loop waits for everything; PHASE says where the tree is on its way, and enter() is
+ * the only place that changes it:
+ *
+ *   RUNNING ── command ended, leftovers ──> DRAINING ── linger over ──> STOPPING
+ *      └────────── timeout, watch ───────────────────────────────────────> │
+ *                                              SIGKILL <── ladder climbed ──┘
+ *   KILLING ── no descendant left (from any phase), or verify-for over ──> GONE
+ */
+#include "reaper.h"
+#include "clock.h"
+#include "command.h"
+#include "descriptors.h"
+#include "link.h"
+#include "privs.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+/* Events taken in one turn of the loop, so that a flood of one kind cannot hold up the
+ * deadlines. */
+#define REAPED_PER_TURN	 1024
+#define SIGNALS_PER_TURN 64
+
+/* Walks of one polite signal: processes may be forked or handed over meanwhile. */
+#define POLITE_WALKS_MAX 4
+
+/* Between two rounds of killing: at least, and at most while deaths come in. */
+#define ROUND_PAUSE_NS	   (4 * NS_PER_MS)
+#define ROUND_PAUSE_MAX_NS (250 * NS_PER_MS)
+
+/* A child killed before its exec shares our memory until it is dead. */
+#define BIRTH_DEATH_MS 1000
+
+enum phase { RUNNING, DRAINING, STOPPING, KILLING, GONE };
+
+struct reaper {
+	const struct options *opt;
+	struct tree *tree;
+	struct status *status;
+	struct watches *watches;
+	int signals, link;
+	pid_t shim, shim_group;
+
+	enum phase phase;
+	struct command command;
+	bool command_runs;
+	bool childless; /* waitid said ECHILD: there is no descendant */
+	bool more_to_reap;
+	bool was_asked; /* somebody or something stopped the tree */
+	bool had_to_stop_leftovers;
+
+	int64_t timeout_at; /* absolute, as all that follow; NEVER where there is none */
+	int64_t phase_ends_at;
+	int64_t verify_ends_at;
+	int64_t last_death_at;
+	int64_t round_began_at;
+	unsigned rung;	      /* of the ladder, while stopping */
+	unsigned rounds;      /* of killing */
+	unsigned idle_rounds; /* in a row, in which nothing died */
+	unsigned killed_in_round, died_in_round;
+
+	struct ending ending;
+};
+
+static void enter(struct reaper *r, enum phase phase);
+
+/* ---- the shim ---- */
+
+/*
+ * Continues the shim. Why it is the shim: it was our parent after the pidfd was taken, so
+ * the number had been its own; a pidfd never turns to another process.
+ */
+static void continue_shim(const struct reaper *r)
+{
+	if (r->link < 0)
+		return;
+	const int pidfd = (int)syscall(SYS_pidfd_open, r->shim, 0);
+	if (getppid() == r->shim) {
+		if (pidfd >= 0)
+			syscall(SYS_pidfd_send_signal, pidfd, SIGCONT, NULL, 0);
+		else
+			kill(r->shim, SIGCONT);
+	}
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
+static void tell_shim(const struct reaper *r, enum link_type type, int signo)
+{
+	const struct link_message message = {.type = type, .signo = signo};
+
+	/* If its queue is full or it is gone there is nothing better to do. */
+	if (r->link >= 0)
+		link_send(r->link, &message);
+}
+
+/* ---- what is left, for reports ---- */
+
+/* Counts the living in the tree as it is now, and keeps the names of the first. */
+static unsigned count_living(struct reaper *r, char names[][PROC_COMMAND_SIZE],
+			     unsigned max)
+{
+	struct tree_report report;
+	unsigned living = 0;
+
+	tree_walk(r->tree);
+	for (unsigned i = 0; i < r->tree->count; i++) {
+		if (!tree_describe(r->tree, i, &report))
+			continue;
+		if (living < max)
+			memcpy(names[living], report.command, PROC_COMMAND_SIZE);
+		living++;
+	}
+	return living;
+}
+
+static void explain(struct reaper *r, struct survivor *survivor)
+{
+	char where[48];
+
+	tree_waits_in(r->tree, survivor->process.pid, where, sizeof(where));
+	if (survivor->process.state == 'D')
+		snprintf(survivor->reason, sizeof(survivor->reason),
+			 strstr(where, "refrigerator") ? "frozen by its cgroup"
+						       : "uninterruptible sleep%s%s",
+			 where[0] != '\0' ? " in " : "", where);
+	else if (r->tree->denied > 0)
+		snprintf(survivor->reason, sizeof(survivor->reason), "permission denied");
+	else
+		snprintf(survivor->reason, sizeof(survivor->reason),
+			 "state %c after SIGKILL", survivor->process.state);
+}
+
+static void report_survivors(struct reaper *r)
+{
+	struct ending *ending = &r->ending;
+	struct tree_report report;
+
+	tree_walk(r->tree);
+	for (unsigned i = 0; i < r->tree->count; i++) {
+		if (!tree_describe(r->tree, i, &report))
+			continue;
+		if (ending->survivors < SURVIVORS_MAX) {
+			struct survivor *survivor = &ending->survivor[ending->survivors];
+			survivor->process = report;
+			explain(r, survivor);
+			say(r->status, "process %d (%s) survived SIGKILL: %s",
+			    (int)report.pid, report.command, survivor->reason);
+		}
+		ending->survivors++;
+	}
+	say(r->status, "%u process%s left after SIGKILL and %lld ms", ending->survivors,
+	    ending->survivors == 1 ? "" : "es",
+	    (long long)(r->opt->verify_for_ns / NS_PER_MS));
+	/* If none was seen, the kernel still has not said ECHILD: that counts. */
+	if (ending->survivors == 0)
+		ending->survivors = 1;
+}
+
+/* ---- stopping ---- */
+
+/* SIGNO and SIGCONT to everything, parents first, each process once. */
+static unsigned signal_tree_politely(struct reaper *r, int signo)
+{
+	unsigned from = 0;
+	unsigned reached = 0;
+
+	tree_walk(r->tree);
+	for (int walk = 0; walk < POLITE_WALKS_MAX && from < r->tree->count; walk++) {
+		reached += tree_signal(r->tree, from, signo, NULL, true, 0);
+		from = r->tree->count;
+		/* Those that were forked or changed their parent meanwhile. */
+		tree_walk_on(r->tree);
+	}
+	return reached;
+}
+
+/* The ladder's present signal. */
+static unsigned signal_politely(struct reaper *r)
+{
+	const int signo = r->opt->ladder[r->rung];
+
+	if (!r->opt->stop_main_only || !r->command_runs)
+		return signal_tree_politely(r, signo);
+	/* Ours: it has not been reaped. */
+	kill(r->command.pid, signo);
+	kill(r->command.pid, SIGCONT);
+	return 1;
+}
+
+/* To win against a crowd that forks. Without the right to, we do without. */
+static void raise_priority(void)
+{
+	const struct sched_param lowest_real_time = {.sched_priority = 1};
+
+	if (sched_setscheduler(0, SCHED_FIFO, &lowest_real_time) < 0)
+		setpriority(PRIO_PROCESS, 0, -20);
+}
+
+/*
+ * One round: find, kill, children first. Most trees end by the first. What is left after
+ * it may be forking as fast as we kill, so from the second on all are frozen before.
+ */
+static void kill_round(struct reaper *r)
+{
+	/* As PID 1 the kernel kills all at once: nobody gets the time to fork. */
+	if (r->rounds == 0 || r->tree->owner == 1)
+		tree_walk(r->tree);
+	else
+		tree_freeze(r->tree);
+	r->idle_rounds = r->died_in_round == 0 && r->rounds > 0 ? r->idle_rounds + 1 : 0;
+	r->killed_in_round = tree_kill(r->tree);
+	r->died_in_round = 0;
+	r->rounds++;
+	r->round_began_at = clock_now_ns();
+	r->last_death_at = r->round_began_at;
+	/* Longer and longer where nothing dies, as in uninterruptible sleep. */
+	r->phase_ends_at = r->round_began_at +
+			   (ROUND_PAUSE_NS << (r->idle_rounds < 6 ? r->idle_rounds : 6));
+}
+
+/*
+ * Is it time for the next round? Not while those killed in the last one are still dying:
+ * walking over them would only take their CPU. But never later than the longest pause.
+ */
+static void continue_killing(struct reaper *r, int64_t now)
+{
+	if (now >= r->verify_ends_at) {
+		report_survivors(r);
+		enter(r, GONE);
+		return;
+	}
+	if (r->died_in_round < r->killed_in_round &&
+	    now - r->last_death_at < ROUND_PAUSE_NS &&
+	    now - r->round_began_at < ROUND_PAUSE_MAX_NS) {
+		return;
+	}
+	kill_round(r);
+}
+
+static void enter_stopping(struct reaper *r)
+{
+	if (!r->was_asked)
+		r->had_to_stop_leftovers = true;
+	if (r->opt->ladder_length == 0) {
+		enter(r, KILLING);
+		return;
+	}
+	const unsigned reached = signal_politely(r);
+	if (r->rung > 0)
+		status_escalate(r->status, r->opt->ladder[r->rung], reached);
+	r->phase_ends_at = clock_after(clock_now_ns(), r->opt->kill_after_ns);
+}
+
+static void enter_killing(struct reaper *r)
+{
+	const int64_t now = clock_now_ns();
+
+	r->verify_ends_at = r->opt->verify_for_ns > 0
+				    ? clock_after(now, r->opt->verify_for_ns)
+				    : NEVER;
+	raise_priority();
+	kill_round(r);
+	status_escalate(r->status, SIGKILL, r->killed_in_round);
+	say_more(r->status, "SIGKILL to %u process%s", r->killed_in_round,
+		 r->killed_in_round == 1 ? "" : "es");
+}
+
+static void enter_draining(struct reaper *r)
+{
+	r->phase_ends_at = r->opt->leftovers == LEFTOVERS_WAIT
+				   ? NEVER
+				   : clock_after(clock_now_ns(), r->opt->linger_ns);
+}
+
+static void enter(struct reaper *r, enum phase phase)
+{
+	r->phase = phase;
+	r->phase_ends_at = NEVER;
+	switch (phase) {
+	case RUNNING:
+	case GONE:
+		break;
+	case DRAINING:
+		enter_draining(r);
+		break;
+	case STOPPING:
+		enter_stopping(r);
+		break;
+	case KILLING:
+		enter_killing(r);
+		break;
+	}
+}
+
+/* CAUSE stops the tree, unless it is being stopped already. */
+static void stop(struct reaper *r, enum cause cause)
+{
+	const bool at_once = cause == CAUSE_SHIM_KILLED;
+
+	if (r->phase >= (at_once ? KILLING : STOPPING))
+		return;
+	/* The command had ended by itself and its leftovers were on their way out: that
+	 * goes faster now, but it is not what ended the run. */
+	if (r->phase != DRAINING || r->opt->leftovers == LEFTOVERS_WAIT || at_once) {
+		r->ending.cause = cause;
+		r->was_asked = true;
+	}
+	if (r->status->events.fd >= 0 || r->status->verbose > 0) {
+		const unsigned processes = count_living(r, NULL, 0);
+		status_stop(r->status, r->ending.cause, processes);
+		say_more(r->status, "stopping %u process%s: %s", processes,
+			 processes == 1 ? "" : "es", cause_name(r->ending.cause));
+	}
+	enter(r, at_once ? KILLING : STOPPING);
+}
+
+/* ---- forwarding ---- */
+
+/* A queued value travels on; who sent it, too: the kernel lets a queue's sender be told.
+ */
+static siginfo_t queued(const struct arrived *arrived, int signo)
+{
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	info.si_signo = signo;
+	info.si_code = SI_QUEUE;
+	info.si_pid = arrived->sender;
+	info.si_uid = arrived->uid;
+	info.si_value.sival_ptr = (void *)(uintptr_t)arrived->value;
+	return info;
+}
+
+static void forward_to_main(const struct reaper *r, int signo, siginfo_t *info)
+{
+	/* Ours: it has not been reaped. A failure (it changed its user) is the sender's:
+	 * it could not have sent it either. */
+	if (info != NULL)
+		syscall(SYS_rt_sigqueueinfo, r->command.pid, signo, info);
+	else
+		kill(r->command.pid, signo);
+}
+
+static void forward_to_tree(struct reaper *r, int signo, const siginfo_t *info,
+			    pid_t group)
+{
+	tree_walk(r->tree);
+	tree_signal(r->tree, 0, signo, info, false, group);
+}
+
+static void forward_to_group(struct reaper *r, int signo, siginfo_t *info)
+{
+	/*
+	 * A group of the command's own: its leader has not been reaped, so the number is
+	 * not another group's. A shared group, or a value, which a group cannot be sent:
+	 * only those members of the tree that are in it.
+	 */
+	if (info == NULL && r->command.own_group &&
+	    getpgid(r->command.pid) == r->command.pid)
+		kill(-r->command.pid, signo);
+	else
+		forward_to_tree(r, signo, info, getpgid(r->command.pid));
+}
+
+/* True if the terminal sent it to the whole group, of which the command has its copy. */
+static bool command_has_it(const struct reaper *r, const struct arrived *arrived)
+{
+	static const int by_terminal[] = {SIGINT,  SIGQUIT, SIGTSTP, SIGHUP,
+					  SIGCONT, SIGTTIN, SIGTTOU, SIGWINCH};
+
+	if (arrived->code != SI_KERNEL || !r->command_runs)
+		return false;
+	for (size_t i = 0; i < sizeof(by_terminal) / sizeof(by_terminal[0]); i++)
+		if (arrived->signo == by_terminal[i])
+			return getpgid(r->command.pid) == r->shim_group;
+	return false;
+}
+
+static void forward(struct reaper *r, const struct arrived *arrived)
+{
+	const uint8_t rewritten = r->opt->rewrite[arrived->signo];
+	const int signo = rewritten == 0 ? arrived->signo : rewritten;
+	/* When the command is gone its leftovers are all that can be meant. */
+	const enum scope to = r->command_runs ? r->opt->forward_to : TO_TREE;
+
+	if (rewritten == REWRITE_DROP || command_has_it(r, arrived))
+		return;
+	siginfo_t info = queued(arrived, signo);
+	siginfo_t *value = arrived->code < 0 && arrived->code != SI_TKILL ? &info : NULL;
+	if (to == TO_MAIN)
+		forward_to_main(r, signo, value);
+	else if (to == TO_GROUP)
+		forward_to_group(r, signo, value);
+	else
+		forward_to_tree(r, signo, value, 0);
+	status_signal(r->status, signo, arrived->sender, to);
+}
+
+/* A signal came to treewrap, here or by the shim. */
+static void receive(struct reaper *r, const struct arrived *arrived)
+{
+	const bool stops = (r->opt->stop_on >> (arrived->signo - 1) & 1) != 0;
+
+	if (stops && r->phase < STOPPING)
+		stop(r, CAUSE_SIGNAL);
+	else
+		forward(r, arrived);
+}
+
+static void take_signals(struct reaper *r)
+{
+	struct signalfd_siginfo info;
+
+	for (int i = 0; i < SIGNALS_PER_TURN && signals_read(r->signals, &info); i++) {
+		if (info.ssi_signo == SIGCHLD) {
+			r->more_to_reap = true;
+			continue;
+		}
+		/* The shim is what people signal; and our own writing to a closed pipe is
+		 * nothing to pass on. */
+		if (r->link >= 0 ||
+		    (info.ssi_code == SI_USER && (pid_t)info.ssi_pid == getpid()))
+			continue;
+		const struct arrived arrived = {
+			.signo = (int)info.ssi_signo,
+			.code = info.ssi_code,
+			.sender = (pid_t)info.ssi_pid,
+			.uid = info.ssi_uid,
+			.value = info.ssi_ptr,
+		};
+		receive(r, &arrived);
+	}
+}
+
+static void take_link(struct reaper *r, short revents)
+{
+	struct link_message message;
+
+	for (int i = 0; i < SIGNALS_PER_TURN && link_receive(r->link, &message); i++)
+		if (message.type == LINK_SIGNAL)
+			receive(r, &message.signal);
+	if ((revents & (POLLHUP | POLLERR)) != 0) {
+		close(r->link);
+		r->link = -1;
+		stop(r, CAUSE_SHIM_KILLED);
+	}
+}
+
+/* ---- reaping ---- */
+
+static void command_ended(struct reaper *r, const siginfo_t *info)
+{
+	struct ending *ending = &r->ending;
+
+	r->command_runs = false;
+	ending->command_ended = true;
+	if (info->si_code == CLD_EXITED) {
+		ending->exit_code = info->si_status;
+	} else {
+		ending->exit_code = -1;
+		ending->signo = info->si_status;
+		ending->core = info->si_code == CLD_DUMPED;
+	}
+}
+
+static void child_changed(struct reaper *r, const siginfo_t *info)
+{
+	const bool is_command = r->command_runs && info->si_pid == r->command.pid;
+
+	switch (info->si_code) {
+	case CLD_STOPPED:
+		if (is_command)
+			tell_shim(r, LINK_STOPPED, info->si_status);
+		return;
+	case CLD_CONTINUED:
+		if (is_command) {
+			tell_shim(r, LINK_CONTINUED, 0);
+			continue_shim(r);
+		}
+		return;
+	}
+	tree_reaped(r->tree, info->si_pid);
+	r->ending.reaped++;
+	r->died_in_round++;
+	r->last_death_at = clock_now_ns();
+	if (r->phase == KILLING && info->si_code == CLD_KILLED &&
+	    info->si_status == SIGKILL)
+		r->ending.killed++;
+	if (is_command)
+		command_ended(r, info);
+}
+
+/* Fetches what there is; what is left over for the next turn sets MORE_TO_REAP. */
+static void reap(struct reaper *r)
+{
+	r->more_to_reap = false;
+	for (int i = 0; i < REAPED_PER_TURN; i++) {
+		siginfo_t info = {.si_pid = 0};
+		/* __WALL: children whose parents chose another exit signal count too. */
+		if (waitid(P_ALL, 0, &info,
+			   WEXITED | WSTOPPED | WCONTINUED | WNOHANG | __WALL) < 0) {
+			/* ECHILD, for the arguments are good: this is the proof. */
+			r->childless = true;
+			return;
+		}
+		if (info.si_pid == 0)
+			return;
+		child_changed(r, &info);
+	}
+	r->more_to_reap = true;
+}
+
+/* The shim's strangers would keep ECHILD away: then an empty walk has to do. */
+static void look_for_end_beside_strangers(struct reaper *r)
+{
+	if (r->tree->strangers_count > 0 && r->phase == KILLING &&
+	    tree_walk(r->tree) == 0)
+		r->childless = true;
+}
+
+/* The command has ended and others have not. */
+static void deal_with_leftovers(struct reaper *r)
+{
+	struct ending *ending = &r->ending;
+
+	ending->leftovers = count_living(r, ending->leftover_names, LEFTOVER_NAMES_MAX);
+	if (r->opt->leftovers == LEFTOVERS_LEAVE) {
+		say_more(r->status, "%u leftover%s left as asked", ending->leftovers,
+			 ending->leftovers == 1 ? "" : "s");
+		enter(r, GONE);
+		return;
+	}
+	if (ending->leftovers > 0)
+		say_more(r->status, "the command has ended and left %u process%s (%s%s)",
+			 ending->leftovers, ending->leftovers == 1 ? "" : "es",
+			 ending->leftover_names[0],
+			 ending->leftovers == 1 ? "" : ", ...");
+	enter(r, DRAINING);
+}
+
+static void look_at_children(struct reaper *r)
+{
+	const bool ran = r->command_runs;
+
+	reap(r);
+	look_for_end_beside_strangers(r);
+	if (r->childless)
+		enter(r, GONE);
+	else if (ran && !r->command_runs && r->phase == RUNNING)
+		deal_with_leftovers(r);
+}
+
+/* ---- the loop ---- */
+
+static void phase_is_over(struct reaper *r)
+{
+	switch (r->phase) {
+	case DRAINING:
+		status_stop(r->status, r->ending.cause, r->ending.leftovers);
+		enter(r, STOPPING);
+		break;
+	case STOPPING:
+		if (++r->rung < r->opt->ladder_length)
+			enter(r, STOPPING);
+		else
+			enter(r, KILLING);
+		break;
+	case KILLING:
+	case RUNNING:
+	case GONE:
+		break;
+	}
+}
+
+static void look_at_clock(struct reaper *r)
+{
+	const int64_t now = clock_now_ns();
+
+	if (now >= r->timeout_at) {
+		r->timeout_at = NEVER;
+		stop(r, CAUSE_TIMEOUT);
+	} else if (r->phase == KILLING) {
+		if (now >= r->phase_ends_at || now >= r->verify_ends_at)
+			continue_killing(r, now);
+	} else if (now >= r->phase_ends_at) {
+		phase_is_over(r);
+	}
+}
+
+/* Until the nearest deadline; rounded by nothing, ppoll(2) takes nanoseconds. */
+static struct timespec time_left(const struct reaper *r)
+{
+	int64_t next =
+		r->timeout_at < r->phase_ends_at ? r->timeout_at : r->phase_ends_at;
+	int64_t left = next == NEVER ? NEVER : next - clock_now_ns();
+
+	/* While a round's dead come in, PHASE_ENDS_AT has passed: look again soon. */
+	if (left <= 0 && r->phase == KILLING)
+		left = NS_PER_MS;
+	if (left < 0 || r->more_to_reap)
+		left = 0;
+	return (struct timespec){left / NS_PER_S, left % NS_PER_S};
+}
+
+static void look_at_watches(struct reaper *r, const struct pollfd *fds)
+{
+	for (unsigned i = 0; i < r->watches->count; i++) {
+		struct watch *watch = &r->watches->watch[i];
+		if (fds[i].revents == 0)
+			continue;
+		/* Once is enough; it would be ready for ever. */
+		close(watch->fd);
+		watch->fd = -1;
+		stop(r, watch->cause);
+	}
+}
+
+/* Where each thing that is waited for stands; watches come behind. */
+enum { POLL_SIGNALS, POLL_LINK, POLL_EVENTS, POLL_WATCHES };
+
+static unsigned fill_poll(const struct reaper *r, struct pollfd fds[])
+{
+	fds[POLL_SIGNALS] = (struct pollfd){.fd = r->signals, .events = POLLIN};
+	fds[POLL_LINK] = (struct pollfd){.fd = r->link, .events = POLLIN};
+	fds[POLL_EVENTS] = (struct pollfd){.fd = -1, .events = POLLOUT};
+	if (status_waits(r->status))
+		fds[POLL_EVENTS].fd = r->status->events.fd;
+	for (unsigned i = 0; i < r->watches->count; i++)
+		fds[POLL_WATCHES + i] =
+			(struct pollfd){.fd = r->watches->watch[i].fd,
+					.events = r->watches->watch[i].events};
+	return POLL_WATCHES + r->watches->count;
+}
+
+/* Ends: every phase but RUNNING has a deadline (or the user asked for none), and a
+ * child's death, which the kernel always tells, leads out of RUNNING. */
+static void loop(struct reaper *r)
+{
+	struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
+
+	while (r->phase != GONE) {
+		const unsigned count = fill_poll(r, fds);
+		const struct timespec left = time_left(r);
+		/* No signal can interrupt it, all are blocked; ENOMEM: look at
+		 * everything. */
+		if (ppoll(fds, count, &left, NULL) < 0)
+			memset(fds, 0, sizeof(fds));
+		take_signals(r);
+		if (r->more_to_reap || r->phase == KILLING)
+			look_at_children(r);
+		if (r->phase == GONE)
+			break;
+		if (r->link >= 0)
+			take_link(r, fds[POLL_LINK].revents);
+		if (fds[POLL_EVENTS].revents != 0)
+			status_flush(r->status);
+		look_at_watches(r, fds + POLL_WATCHES);
+		look_at_clock(r);
+	}
+}
+
+/* ---- birth ---- */
+
+static void let_go(struct reaper *r)
+{
+	int keep[8 + WATCHES_MAX] = {
+		r->signals,	      r->link,	     r->status->errors.fd,
+		r->status->events.fd, r->tree->proc, r->tree->own_children,
+		r->command.progress,
+	};
+	const size_t fixed = 7;
+
+	for (unsigned i = 0; i < r->watches->count; i++)
+		keep[fixed + i] = r->watches->watch[i].fd;
+	descriptors_close_all_but(keep, fixed + r->watches->count);
+	/* If the root is not to be entered, we hold the old one: a file system that stays
+	 * busy is no reason not to run. The same goes for privileges we cannot drop. */
+	if (chdir("/") < 0 || privs_keep_needed() < 0)
+		return;
+}
+
+/*
+ * Waits for the exec, or for something that comes before it. Nothing in here depends on
+ * errno, which the child may write to (see command.h). False: do not go on as RUNNING.
+ */
+static bool wait_for_exec(struct reaper *r)
+{
+	struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
+	enum cause cause = CAUSE_TIMEOUT;
+
+	unsigned count = fill_poll(r, fds);
+	fds[POLL_SIGNALS] = (struct pollfd){.fd = r->command.progress, .events = POLLIN};
+	fds[POLL_LINK].events = 0;
+	const struct timespec left = time_left(r);
+	if (ppoll(fds, count, &left, NULL) >= 0 && fds[POLL_SIGNALS].revents != 0)
+		return true;
+	if (fds[POLL_LINK].revents != 0)
+		cause = CAUSE_SHIM_KILLED;
+	for (unsigned i = 0; i < r->watches->count; i++)
+		if (fds[POLL_WATCHES + i].revents != 0)
+			cause = r->watches->watch[i].cause;
+	/* Ours, not reaped. When it is dead, our memory is our own again. */
+	kill(r->command.pid, SIGKILL);
+	poll(&fds[POLL_SIGNALS], 1, BIRTH_DEATH_MS);
+	r->ending.cause = cause;
+	r->was_asked = true;
+	return false;
+}
+
+static void say_failure(struct reaper *r, const struct failure *failure)
+{
+	r->ending.cause = CAUSE_EXEC_FAILED;
+	r->ending.error = failure->error;
+	r->ending.status = failure->status;
+	if (failure->status == STATUS_NOT_FOUND)
+		say(r->status, "cannot run '%s': not found", r->opt->name);
+	else
+		say(r->status, "cannot run '%s': %s", r->opt->name,
+		    failure->reason != NULL ? failure->reason : strerror(failure->error));
+}
+
+static void start(struct reaper *r, const struct inherited *inherited)
+{
+	struct failure failure;
+
+	r->status->start_ns = clock_now_ns();
+	r->timeout_at = r->opt->timeout_ns > 0
+				? clock_after(r->status->start_ns, r->opt->timeout_ns)
+				: NEVER;
+	if (command_start(&r->command, r->opt, inherited, getpid(), r->shim) < 0) {
+		failure = (struct failure){STATUS_FAILED, errno, NULL};
+		say_failure(r, &failure);
+		enter(r, GONE);
+		return;
+	}
+	r->command_runs = true;
+	let_go(r);
+	if (!wait_for_exec(r)) {
+		close(r->command.progress);
+		status_stop(r->status, r->ending.cause, 1);
+		enter(r, KILLING);
+	} else if (command_progress(&r->command, &failure)) {
+		status_start(r->status, r->opt, r->shim, r->command.pid);
+	} else {
+		say_failure(r, &failure);
+	}
+	/* Its death may have been told before we asked for it. */
+	r->more_to_reap = true;
+}
+
+/* ---- the end ---- */
+
+static bool remapped(const struct reaper *r, int status)
+{
+	return (r->opt->remap[status / 8] >> (status % 8) & 1) != 0;
+}
+
+/* The exit contract, spec section 4. */
+static struct outcome conclude(struct reaper *r)
+{
+	const struct ending *ending = &r->ending;
+	struct outcome outcome = {0, 0};
+
+	if (ending->survivors > 0 || ending->cause == CAUSE_REAPER_KILLED)
+		return (struct outcome){STATUS_FAILED, 0};
+	if (ending->cause == CAUSE_EXEC_FAILED)
+		return (struct outcome){ending->status, 0};
+	if (r->was_asked && !(r->opt->preserve_status && ending->command_ended)) {
+		outcome.status =
+			ending->cause == CAUSE_TIMEOUT ? STATUS_TIMEOUT : STATUS_WATCH;
+	} else if (ending->signo != 0) {
+		outcome.status = 128 + ending->signo;
+		/* So that a shell's loop stops at Ctrl-C. */
+		if ((ending->signo == SIGINT || ending->signo == SIGQUIT) && r->shim != 1)
+			outcome.die_of = ending->signo;
+	} else {
+		outcome.status = ending->exit_code;
+		if (outcome.status == 0 && r->opt->leftovers == LEFTOVERS_FAIL &&
+		    r->had_to_stop_leftovers)
+			outcome.status = STATUS_LEFTOVERS;
+	}
+	if (remapped(r, outcome.status))
+		outcome = (struct outcome){0, 0};
+	return outcome;
+}
+
+static struct outcome finish(struct reaper *r)
+{
+	const struct outcome outcome = conclude(r);
+
+	r->ending.status = outcome.status;
+	status_end(r->status, &r->ending);
+	/* A stopped shim could not tell the caller that we are done. */
+	continue_shim(r);
+	return outcome;
+}
+
+static struct reaper prepare(const struct reaper_setup *setup)
+{
+	return (struct reaper){
+		.opt = setup->opt,
+		.tree = setup->tree,
+		.status = setup->status,
+		.watches = setup->watches,
+		.signals = setup->signals,
+		.link = setup->link,
+		.shim = setup->shim,
+		.shim_group = setup->shim_group,
+		.command.progress = -1,
+		.timeout_at = NEVER,
+		.phase_ends_at = NEVER,
+		.verify_ends_at = NEVER,
+		.ending.cause = CAUSE_EXIT,
+	};
+}
+
+struct outcome reaper_run(const struct reaper_setup *setup)
+{
+	struct reaper r = prepare(setup);
+
+	start(&r, setup->inherited);
+	loop(&r);
+	return finish(&r);
+}
+
+struct outcome reaper_take_over(const struct reaper_setup *setup)
+{
+	struct reaper r = prepare(setup);
+
+	r.ending.cause = CAUSE_REAPER_KILLED;
+	enter(&r, KILLING);
+	loop(&r);
+	return finish(&r);
+}

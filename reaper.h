@@ -1,0 +1,49 @@
+/*
+ * The reaper owns the tree: it starts the command, waits, keeps deadlines and watches,
+ * climbs the ladder and reaps until the kernel says that no descendant is left.
+ */
+#ifndef REAPER_H
+#define REAPER_H
+
+#include "options.h"
+#include "signals.h"
+#include "status.h"
+#include "tree.h"
+#include "watch.h"
+
+#include <sys/types.h>
+
+/* How treewrap is to end. */
+struct outcome {
+	int status;
+	int die_of; /* a signal to die of instead, so that the caller sees it; or 0 */
+};
+
+/* What the reaper works with; all of it is prepared and owned by its caller. */
+struct reaper_setup {
+	const struct options *opt;
+	const struct inherited *inherited;
+	struct tree *tree;
+	struct status *status;
+	struct watches *watches;
+	int signals;	  /* from signals_open() */
+	int link;	  /* to the shim; -1: there is none, this process is PID 1 */
+	pid_t shim;	  /* the process that the caller started, by number */
+	pid_t shim_group; /* and its process group */
+};
+
+/*
+ * Runs the command and ends its tree. Closes every descriptor that SETUP does not name,
+ * leaves the working directory and gives up privileges once the command has them.
+ * Returns when no descendant is left, or survivors have been reported, or (--leftovers
+ * leave) the command has ended.
+ */
+struct outcome reaper_run(const struct reaper_setup *setup);
+
+/*
+ * For the shim whose reaper was killed: ends what the kernel has handed to this process,
+ * by SIGKILL at once, and reports. SETUP->link is -1.
+ */
+struct outcome reaper_take_over(const struct reaper_setup *setup);
+
+#endif

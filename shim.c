@@ -1,0 +1,307 @@
+/*
+ * treewrap [OPTION]... [--] COMMAND [ARG]...
+ *
+ * Runs COMMAND. When treewrap returns, no process that came out of it is left.
+ *
+ *   caller ── shim ── reaper ── command ── ...
+ *
+ * The shim is what the caller started. It starts the reaper, passes on to it the signals
+ * it gets, stops when the command has stopped, and exits as the command did. The reaper
+ * does the work. Each guards the other: if the shim is killed the reaper sees the link
+ * hang up and kills the tree; if the reaper is killed the kernel hands the tree to the
+ * shim, which is a subreaper too, and the shim kills it by the same code. As PID 1 there
+ * is one process, for if that dies the kernel kills all the rest.
+ *
+ * Exit status: the command's; 128+N if signal N ended it; 123 leftovers (--leftovers
+ * fail); 124 timeout; 125 treewrap itself failed; 126, 127 the command cannot be run, is
+ * not there; 129 a watch.
+ */
+#include "descriptors.h"
+#include "link.h"
+#include "options.h"
+#include "privs.h"
+#include "reaper.h"
+#include "signals.h"
+#include "status.h"
+#include "tree.h"
+#include "watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A shell that becomes treewrap by exec may have this many children. */
+#define STRANGERS_MAX 256
+
+/* How often a signal that found the link full is tried again. */
+#define RETRY_MS 10
+
+struct shim {
+	struct reaper_setup *setup;
+	pid_t reaper;
+	int link;
+	int stopped_by; /* signal that stopped the command, until we have stopped too */
+	bool holding;	/* HELD found the link full */
+	struct link_message held;
+};
+
+_Noreturn static void exit_as(const struct outcome *outcome)
+{
+	if (outcome->die_of != 0)
+		signals_die_of(outcome->die_of);
+	exit(outcome->die_of != 0 ? 128 + outcome->die_of : outcome->status);
+}
+
+/* ---- the reaper's process ---- */
+
+/* Never returns: the reaper's end is how the shim learns of the outcome. */
+_Noreturn static void be_reaper(struct reaper_setup *setup, int link)
+{
+	/* A group of its own, and a name of its own: what kills the shim's group, or
+	 * everything named treewrap, does not kill both. Neither call can fail here. */
+	setpgid(0, 0);
+	prctl(PR_SET_NAME, "tree-reaper");
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		_exit(STATUS_FAILED);
+	tree_open(setup->tree);
+	setup->link = link;
+	setup->status->link = link;
+	/* One process keeps standard error: the shim. */
+	setup->status->errors.fd = -1;
+	const struct outcome outcome = reaper_run(setup);
+	exit_as(&outcome);
+}
+
+/* ---- the shim's process ---- */
+
+/* Like let_go() in reaper.c: nothing may show that we are still there. */
+static void let_go(const struct shim *shim)
+{
+	const struct reaper_setup *setup = shim->setup;
+	int keep[] = {
+		setup->signals,		  shim->link,	     setup->status->errors.fd,
+		setup->status->events.fd, setup->tree->proc, setup->tree->own_children,
+	};
+
+	descriptors_close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
+	/* See the reaper's for why failure is no reason to stop. */
+	if (chdir("/") < 0 || privs_keep_needed() < 0)
+		return;
+}
+
+/* What the reaper has to tell. */
+static void take_link(struct shim *shim)
+{
+	struct link_message message;
+
+	/* Ends: the reaper sends a bounded number of messages for each event. */
+	while (link_receive(shim->link, &message)) {
+		switch (message.type) {
+		case LINK_STOPPED:
+			shim->stopped_by = message.signo;
+			break;
+		case LINK_CONTINUED:
+			shim->stopped_by = 0;
+			break;
+		case LINK_SAY:
+			say_for(shim->setup->status, message.text);
+			break;
+		case LINK_SIGNAL:
+			break;
+		}
+	}
+}
+
+/*
+ * The command has stopped: so do we, by the same signal, so that the shell sees its job
+ * stopped. A SIGCONT that comes between the two takes back the pending stop signal, or
+ * wakes us. Runs on when we are continued.
+ */
+static void stop_too(struct shim *shim)
+{
+	const int signo = shim->stopped_by;
+
+	signals_stop_begin(signo);
+	take_link(shim);
+	signals_stop_end(signo, shim->stopped_by != 0);
+	shim->stopped_by = 0;
+}
+
+static void pass_on(struct shim *shim)
+{
+	if (shim->holding)
+		shim->holding = !link_send(shim->link, &shim->held);
+}
+
+/* Ends: stops at the first signal that the link does not take. */
+static void take_signals(struct shim *shim)
+{
+	struct signalfd_siginfo info;
+
+	while (!shim->holding && signals_read(shim->setup->signals, &info)) {
+		const pid_t sender = (pid_t)info.ssi_pid;
+		if (info.ssi_signo == SIGCHLD)
+			continue;
+		/* Our own: from writing to a closed pipe, or to continue. */
+		if (info.ssi_code == SI_USER && sender == getpid())
+			continue;
+		/* The reaper's, to make sure that we run. */
+		if (info.ssi_signo == SIGCONT && sender == shim->reaper)
+			continue;
+		shim->held = (struct link_message){
+			.type = LINK_SIGNAL,
+			.signal = {.signo = (int)info.ssi_signo,
+				   .code = info.ssi_code,
+				   .sender = sender,
+				   .uid = info.ssi_uid,
+				   .value = info.ssi_ptr},
+		};
+		shim->holding = true;
+		pass_on(shim);
+	}
+}
+
+/*
+ * True if the reaper has ended, with INFO saying how. One that has been stopped is
+ * continued: nobody but an enemy stops it, and a stopped one keeps no deadline. Its
+ * number is its own, for it has not been reaped.
+ */
+static bool reaper_has_ended(const struct shim *shim, siginfo_t *info)
+{
+	info->si_pid = 0;
+	/* Fails only if we have no such child, which is as good as ended. */
+	if (waitid(P_PID, (id_t)shim->reaper, info, WEXITED | WSTOPPED | WNOHANG) < 0)
+		return true;
+	if (info->si_pid == 0)
+		return false;
+	if (info->si_code != CLD_STOPPED)
+		return true;
+	kill(shim->reaper, SIGCONT);
+	return false;
+}
+
+/* Waits for the reaper's end. Ends with it: its death is a SIGCHLD. */
+static void guard(struct shim *shim, siginfo_t *info)
+{
+	while (!reaper_has_ended(shim, info)) {
+		struct pollfd fds[] = {
+			{.fd = shim->setup->signals, .events = POLLIN},
+			{.fd = shim->link, .events = POLLIN},
+		};
+		/* A signal that is being held blocks those behind it, SIGCHLD too. */
+		poll(fds, 2, shim->holding ? RETRY_MS : -1);
+		pass_on(shim);
+		take_signals(shim);
+		take_link(shim);
+		if (shim->stopped_by != 0)
+			stop_too(shim);
+		/* Hung up: the death itself is a moment away. */
+		if ((fds[1].revents & (POLLHUP | POLLERR)) != 0) {
+			waitid(P_PID, (id_t)shim->reaper, info, WEXITED | WNOWAIT);
+		}
+	}
+	take_link(shim);
+}
+
+/* The reaper has ended: by itself as the outcome says, or by force. */
+static struct outcome outcome_of(struct shim *shim, const siginfo_t *info)
+{
+	struct reaper_setup *setup = shim->setup;
+	char name[SIGNAL_NAME_SIZE];
+
+	if (info->si_code == CLD_EXITED)
+		return (struct outcome){info->si_status, 0};
+	/* It blocks all signals: only itself can have ended it by one of these two. */
+	if (info->si_status == SIGINT || info->si_status == SIGQUIT)
+		return (struct outcome){128 + info->si_status, info->si_status};
+	setup->link = -1;
+	const struct outcome outcome = reaper_take_over(setup);
+	signal_name(info->si_status, name);
+	say(setup->status, "the reaper was killed by %s; what it left has been ended",
+	    name);
+	return outcome;
+}
+
+/* Starts the reaper and guards it. */
+static struct outcome be_shim(struct reaper_setup *setup)
+{
+	struct shim shim = {.setup = setup};
+	siginfo_t info = {0};
+	int ends[2];
+
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		die("this kernel knows no subreapers: run treewrap as PID 1");
+	if (link_open(ends) < 0)
+		die("cannot make a socket pair: %s", strerror(errno));
+	shim.reaper = fork();
+	if (shim.reaper < 0)
+		die("cannot fork: %s", strerror(errno));
+	if (shim.reaper == 0) {
+		close(ends[0]);
+		be_reaper(setup, ends[1]);
+	}
+	shim.link = ends[0];
+	let_go(&shim);
+	guard(&shim, &info);
+	return outcome_of(&shim, &info);
+}
+
+/* Children from before the exec are not ours to end (as PID 1 they are). */
+static void note_strangers(struct tree *tree)
+{
+	static pid_t strangers[STRANGERS_MAX];
+	siginfo_t info;
+
+	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
+		return;
+	if (tree_strangers(tree, strangers, STRANGERS_MAX) < 0)
+		die("this process has more than %d children already", STRANGERS_MAX);
+}
+
+/* --watch-pid came too late: the record says so, and nothing has been run. */
+static int end_before_start(struct status *status)
+{
+	static struct ending ending = {.cause = CAUSE_PID, .status = STATUS_WATCH};
+
+	status_end(status, &ending);
+	return STATUS_WATCH;
+}
+
+int main(int argc, char **argv)
+{
+	/* Static for their size, and handed on by pointer alone. */
+	static struct tree tree;
+	static struct status status;
+	struct watches watches;
+	struct options opt;
+	struct inherited inherited;
+	struct outcome outcome;
+
+	options_parse(&opt, argc, argv);
+	status_open(&status, &opt);
+	if (!watches_open(&watches, &opt, &status))
+		return end_before_start(&status);
+	signals_take(&inherited);
+	struct reaper_setup setup = {
+		.opt = &opt,
+		.inherited = &inherited,
+		.tree = &tree,
+		.status = &status,
+		.watches = &watches,
+		.signals = descriptor_above_2(signals_open()),
+		.link = -1,
+		.shim = getpid(),
+		.shim_group = getpgrp(),
+	};
+	if (setup.signals < 0)
+		die("cannot open a signalfd: %s", strerror(errno));
+	tree_open(&tree);
+	if (setup.shim != 1)
+		note_strangers(&tree);
+	outcome = setup.shim == 1 ? reaper_run(&setup) : be_shim(&setup);
+	exit_as(&outcome);
+}

@@ -1,0 +1,194 @@
+/*
+ * Promises: every signal that can be blocked is blocked and read in one place;
+ * nothing is done in a handler, for there are none. Dispositions are not read
+ * or changed, SIGCHLD's excepted: an ignored signal passes through exec by
+ * itself, and a blocked one is queued for us even while it is ignored.
+ */
+#include "signals.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define RTMIN 34
+#define RTMAX 64
+
+static const struct {
+	const char *name;
+	int signo;
+} names[] = {
+	{"HUP", SIGHUP},
+	{"INT", SIGINT},
+	{"QUIT", SIGQUIT},
+	{"ILL", SIGILL},
+	{"TRAP", SIGTRAP},
+	{"ABRT", SIGABRT},
+	{"BUS", SIGBUS},
+	{"FPE", SIGFPE},
+	{"KILL", SIGKILL},
+	{"USR1", SIGUSR1},
+	{"SEGV", SIGSEGV},
+	{"USR2", SIGUSR2},
+	{"PIPE", SIGPIPE},
+	{"ALRM", SIGALRM},
+	{"TERM", SIGTERM},
+	{"STKFLT", SIGSTKFLT},
+	{"CHLD", SIGCHLD},
+	{"CONT", SIGCONT},
+	{"STOP", SIGSTOP},
+	{"TSTP", SIGTSTP},
+	{"TTIN", SIGTTIN},
+	{"TTOU", SIGTTOU},
+	{"URG", SIGURG},
+	{"XCPU", SIGXCPU},
+	{"XFSZ", SIGXFSZ},
+	{"VTALRM", SIGVTALRM},
+	{"PROF", SIGPROF},
+	{"WINCH", SIGWINCH},
+	{"IO", SIGIO},
+	{"PWR", SIGPWR},
+	{"SYS", SIGSYS},
+	/* Other names for the same; signal_name() gives the ones above. */
+	{"IOT", SIGABRT},
+	{"CLD", SIGCHLD},
+	{"POLL", SIGIO},
+};
+
+/* A decimal number of one or two digits and nothing else, or -1. */
+static int small_number(const char *word)
+{
+	if (!isdigit((unsigned char)word[0]) || strlen(word) > 2)
+		return -1;
+	if (word[1] != '\0' && !isdigit((unsigned char)word[1]))
+		return -1;
+	return atoi(word);
+}
+
+static int real_time(const char *word)
+{
+	int offset = 0;
+
+	if (strncasecmp(word, "RTMIN", 5) == 0) {
+		if (word[5] != '\0' &&
+		    (word[5] != '+' || (offset = small_number(word + 6)) < 0))
+			return 0;
+		return RTMIN + offset <= RTMAX ? RTMIN + offset : 0;
+	}
+	if (word[5] != '\0' && (word[5] != '-' || (offset = small_number(word + 6)) < 0))
+		return 0;
+	return RTMAX - offset >= RTMIN ? RTMAX - offset : 0;
+}
+
+int signal_by_name(const char *word)
+{
+	if (isdigit((unsigned char)word[0])) {
+		int signo = small_number(word);
+		return signo >= 1 && signo <= SIGNAL_MAX ? signo : 0;
+	}
+	if (strncasecmp(word, "SIG", 3) == 0)
+		word += 3;
+	if (strncasecmp(word, "RTMIN", 5) == 0 || strncasecmp(word, "RTMAX", 5) == 0)
+		return real_time(word);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcasecmp(word, names[i].name) == 0)
+			return names[i].signo;
+	return 0;
+}
+
+void signal_name(int signo, char name[SIGNAL_NAME_SIZE])
+{
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (names[i].signo == signo) {
+			snprintf(name, SIGNAL_NAME_SIZE, "SIG%s", names[i].name);
+			return;
+		}
+	}
+	if (signo == RTMIN)
+		snprintf(name, SIGNAL_NAME_SIZE, "SIGRTMIN");
+	else if (signo > RTMIN && signo <= RTMAX)
+		snprintf(name, SIGNAL_NAME_SIZE, "SIGRTMIN+%d", signo - RTMIN);
+	else
+		snprintf(name, SIGNAL_NAME_SIZE, "SIG%d", signo);
+}
+
+/* Fails only for a bad pointer, size or HOW, and those are right here. */
+static void set_mask(uint64_t mask, uint64_t *old)
+{
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, old, sizeof(mask));
+}
+
+void signals_take(struct inherited *found)
+{
+	const struct sigaction by_default = {.sa_handler = SIG_DFL};
+	struct sigaction before = {.sa_handler = SIG_DFL};
+
+	set_mask(~UINT64_C(0), &found->mask);
+	/* Fails only for a signal that does not exist or cannot be caught. */
+	sigaction(SIGCHLD, &by_default, &before);
+	found->chld_ignored = before.sa_handler == SIG_IGN;
+}
+
+void signals_give_back(const struct inherited *found)
+{
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+	if (found->chld_ignored)
+		sigaction(SIGCHLD, &ignore, NULL);
+	set_mask(found->mask, NULL);
+}
+
+int signals_open(void)
+{
+	const uint64_t all = ~UINT64_C(0);
+
+	return (int)syscall(SYS_signalfd4, -1, &all, sizeof(all),
+			    SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+bool signals_read(int fd, struct signalfd_siginfo *info)
+{
+	return read(fd, info, sizeof(*info)) == (ssize_t)sizeof(*info);
+}
+
+void signals_stop_begin(int signo)
+{
+	/* Pending, for it is blocked. Ourselves: our number cannot be another's. */
+	kill(getpid(), signo);
+}
+
+void signals_stop_end(int signo, bool really)
+{
+	const struct sigaction by_default = {.sa_handler = SIG_DFL};
+	struct sigaction before;
+
+	if (!really) {
+		/* Takes back what is pending; itself it is ours and will be dropped. */
+		kill(getpid(), SIGCONT);
+		return;
+	}
+	/* Fails for SIGSTOP, which has acted already. */
+	if (sigaction(signo, &by_default, &before) < 0)
+		return;
+	set_mask(~(UINT64_C(1) << (signo - 1)), NULL);
+	set_mask(~UINT64_C(0), NULL);
+	sigaction(signo, &before, NULL);
+}
+
+void signals_die_of(int signo)
+{
+	const struct sigaction by_default = {.sa_handler = SIG_DFL};
+	const struct rlimit no_core = {0, 0};
+
+	/* If this failed we would leave a core file, no more. */
+	setrlimit(RLIMIT_CORE, &no_core);
+	sigaction(signo, &by_default, NULL);
+	/* Ourselves: our own number cannot be anybody else's. */
+	kill(getpid(), signo);
+	set_mask(~(UINT64_C(1) << (signo - 1)), NULL);
+}

@@ -1,0 +1,66 @@
+/*
+ * Signals: names and numbers; the mask and the one disposition that treewrap
+ * changes, saved and given back; the descriptor that signals are read from.
+ *
+ * Masks are the kernel's own 64 bits and go to it by raw system calls: both
+ * glibc and musl keep two or three real-time signals to themselves and strip
+ * them from every sigset_t, and those must be forwarded like the rest.
+ */
+#ifndef SIGNALS_H
+#define SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/signalfd.h>
+
+#define SIGNAL_MAX	 64
+#define SIGNAL_NAME_SIZE 16
+
+/* What the caller handed down, and the command is to have again. */
+struct inherited {
+	uint64_t mask;	   /* blocked signals; bit N-1 is signal N */
+	bool chld_ignored; /* SIGCHLD was ignored: waiting would be impossible */
+};
+
+/*
+ * The signal that WORD means: a name with or without SIG, in either case, or a
+ * number; RTMIN+N and RTMAX-N count from 34 and 64, as glibc, shells and systemd
+ * do, whatever libc this is. Returns 1 to 64, or 0 if there is no such signal.
+ */
+int signal_by_name(const char *word);
+
+/* Writes "SIGTERM", "SIGRTMIN+3" or, for what has no name, "SIG32" into NAME. */
+void signal_name(int signo, char name[SIGNAL_NAME_SIZE]);
+
+/*
+ * Blocks every signal and gives SIGCHLD its default action, after which nothing
+ * reaches this process but through signals_open(). Fills FOUND. Cannot fail.
+ */
+void signals_take(struct inherited *found);
+
+/* Gives back what signals_take() changed. Async-signal-safe; for the command. */
+void signals_give_back(const struct inherited *found);
+
+/* A close-on-exec, non-blocking signalfd(2) for every signal, or -1 and errno. */
+int signals_open(void);
+
+/* Reads one pending signal. True if there was one. */
+bool signals_read(int fd, struct signalfd_siginfo *info);
+
+/*
+ * Stops this process by SIGNO in two steps: after the first, a SIGCONT from anybody takes
+ * the second back (SIGSTOP alone acts at once). END does it, or, if not REALLY, clears
+ * it away; it returns when we have been continued.
+ */
+void signals_stop_begin(int signo);
+void signals_stop_end(int signo, bool really);
+
+/*
+ * Ends this process by SIGNO with its default action and without a core file, so
+ * that the caller sees what it would have seen of the command. Returns only if
+ * that is impossible (PID 1).
+ */
+void signals_die_of(int signo);
+
+#endif

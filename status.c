@@ -1,0 +1,447 @@
+/*
+ * Promises: every event is one line of valid JSON in UTF-8, at most PIPE_BUF bytes, so
+ * that no other writer's bytes get between; a reader that is slow, gone or never there
+ * costs events, never time or the process.
+ */
+#include "status.h"
+#include "clock.h"
+#include "link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX "treewrap: "
+
+/* Time that a slow reader of standard error, and of the last event, is given. */
+#define PATIENCE_MS 100
+
+/* Where the lists in an end record stop, so that the rest of it finds room. */
+#define NAMES_END     2000
+#define SURVIVORS_END 3300
+
+/* A line under construction. What does not fit marks it full. */
+struct line {
+	size_t length;
+	bool full;
+	char text[PIPE_BUF];
+};
+
+/* ---- writing without waiting ---- */
+
+/*
+ * How FD can be written to without waiting. O_NONBLOCK would belong to the open file,
+ * which the caller and the command share; a new open file of the same pipe or terminal
+ * is ours alone.
+ */
+static void sink_prepare(struct sink *sink)
+{
+	char path[32];
+	struct stat st;
+
+	sink->kind = SINK_MAY_WAIT;
+	if (fstat(sink->fd, &st) < 0 || S_ISREG(st.st_mode)) {
+		sink->kind = SINK_NEVER_WAITS;
+	} else if (S_ISSOCK(st.st_mode)) {
+		sink->kind = SINK_SOCKET;
+	} else {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", sink->fd);
+		const int fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		if (fd < 0)
+			return;
+		sink->kind = SINK_NEVER_WAITS;
+		/* In the old one's place, so that what is kept open stays known. */
+		if (dup3(fd, sink->fd, O_CLOEXEC) < 0)
+			sink->kind = SINK_MAY_WAIT;
+		close(fd);
+	}
+}
+
+/* Writes what goes without waiting. The number of bytes, or -1 and errno. */
+static ssize_t sink_write(struct sink *sink, const char *text, size_t length)
+{
+	struct pollfd room = {.fd = sink->fd, .events = POLLOUT};
+
+	if (sink->kind == SINK_UNKNOWN)
+		sink_prepare(sink);
+	if (sink->kind == SINK_SOCKET)
+		return send(sink->fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+	/* SIGPIPE and SIGXFSZ are blocked, and not forwarded when they come from us. */
+	if (sink->kind == SINK_NEVER_WAITS)
+		return write(sink->fd, text, length);
+	/* A pipe that is writable takes PIPE_BUF bytes; that somebody else fills it in
+	 * this moment cannot be excluded where it could not be opened anew. */
+	if (poll(&room, 1, 0) == 1)
+		return write(sink->fd, text, length < PIPE_BUF ? length : PIPE_BUF);
+	errno = EAGAIN;
+	return -1;
+}
+
+static void wait_for_room(const struct sink *sink)
+{
+	struct pollfd room = {.fd = sink->fd, .events = POLLOUT};
+
+	poll(&room, 1, PATIENCE_MS);
+}
+
+/* ---- messages ---- */
+
+void die(const char *format, ...)
+{
+	char text[LINK_TEXT_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	/* Nobody is left to tell if this fails. */
+	dprintf(STDERR_FILENO, PREFIX "%s\n", text);
+	exit(STATUS_FAILED);
+}
+
+void status_open(struct status *status, const struct options *opt)
+{
+	status->errors = (struct sink){STDERR_FILENO, SINK_UNKNOWN};
+	status->link = -1;
+	status->patient = true;
+	status->verbose = opt->verbose;
+	status->events = (struct sink){opt->status_fd, SINK_UNKNOWN};
+}
+
+void say_for(struct status *status, const char *line)
+{
+	const size_t length = strlen(line);
+
+	if (sink_write(&status->errors, line, length) >= 0 || errno != EAGAIN)
+		return;
+	/* Once: a reader that sleeps must not add up to a delay. */
+	if (status->patient)
+		wait_for_room(&status->errors);
+	status->patient = false;
+	if (sink_write(&status->errors, line, length) < 0)
+		return; /* there is no other place to say so */
+}
+
+static void say_list(struct status *status, const char *format, va_list args)
+{
+	struct link_message message = {.type = LINK_SAY};
+	const size_t prefix = strlen(PREFIX);
+
+	memcpy(message.text, PREFIX, prefix);
+	/* Room for a newline; a longer message is cut. */
+	vsnprintf(message.text + prefix, sizeof(message.text) - prefix - 1, format, args);
+	strcat(message.text, "\n");
+	if (status->errors.fd >= 0)
+		say_for(status, message.text);
+	else
+		link_send(status->link, &message);
+}
+
+void say(struct status *status, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say_list(status, format, args);
+	va_end(args);
+}
+
+void say_more(struct status *status, const char *format, ...)
+{
+	va_list args;
+
+	if (status->verbose == 0)
+		return;
+	va_start(args, format);
+	say_list(status, format, args);
+	va_end(args);
+}
+
+/* ---- lines of JSON ---- */
+
+/* Appends, or marks the line full and appends nothing. */
+static void add(struct line *line, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+static void add(struct line *line, const char *format, ...)
+{
+	const size_t room = sizeof(line->text) - line->length;
+	va_list args;
+
+	va_start(args, format);
+	const int length = vsnprintf(line->text + line->length, room, format, args);
+	va_end(args);
+	if (length < 0 || (size_t)length >= room)
+		line->full = true;
+	else
+		line->length += (size_t)length;
+}
+
+/* The length of the well-formed UTF-8 sequence at TEXT, or 0. */
+static int utf8_length(const unsigned char *text)
+{
+	const unsigned char c = text[0];
+	const int length = c < 0x80		   ? 1
+			   : c >= 0xc2 && c < 0xe0 ? 2
+			   : c >= 0xe0 && c < 0xf0 ? 3
+			   : c >= 0xf0 && c < 0xf5 ? 4
+						   : 0;
+
+	for (int i = 1; i < length; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	/* Overlong forms, surrogates, and what lies above U+10FFFF. */
+	if ((c == 0xe0 && text[1] < 0xa0) || (c == 0xed && text[1] > 0x9f) ||
+	    (c == 0xf0 && text[1] < 0x90) || (c == 0xf4 && text[1] > 0x8f))
+		return 0;
+	return length;
+}
+
+/* TEXT as a JSON string; what is not UTF-8 becomes U+FFFD. */
+static void add_string(struct line *line, const char *text)
+{
+	const unsigned char *c = (const unsigned char *)text;
+
+	add(line, "\"");
+	while (*c != '\0') {
+		const int length = utf8_length(c);
+		if (length == 0)
+			add(line, "\\ufffd");
+		else if (*c == '"' || *c == '\\')
+			add(line, "\\%c", *c);
+		else if (*c < 0x20 || *c == 0x7f)
+			add(line, "\\u%04x", *c);
+		else
+			add(line, "%.*s", length, (const char *)c);
+		c += length > 0 ? length : 1;
+	}
+	add(line, "\"");
+}
+
+static void add_seconds(struct line *line, const char *key, int64_t ns)
+{
+	add(line, ",\"%s\":%lld.%03lld", key, (long long)(ns / NS_PER_S),
+	    (long long)(ns % NS_PER_S / NS_PER_MS));
+}
+
+static void add_now(struct line *line, const struct status *status)
+{
+	add_seconds(line, "at", clock_now_ns() - status->start_ns);
+}
+
+static void add_signal(struct line *line, const char *key, int signo)
+{
+	char name[SIGNAL_NAME_SIZE];
+
+	signal_name(signo, name);
+	add(line, ",\"%s\":\"%s\"", key, name);
+}
+
+/* Hands a finished line over: written, or kept until the reader takes it. */
+static void emit(struct status *status, struct line *line)
+{
+	if (status->events.fd < 0)
+		return;
+	add(line, "}\n");
+	if (line->full ||
+	    line->length > sizeof(status->pending) - status->pending_length) {
+		status->lost++;
+		return;
+	}
+	memcpy(status->pending + status->pending_length, line->text, line->length);
+	status->pending_length += line->length;
+	status_flush(status);
+}
+
+bool status_waits(const struct status *status)
+{
+	return status->events.fd >= 0 && status->pending_length > 0;
+}
+
+void status_flush(struct status *status)
+{
+	/* Ends: every turn but the last writes something of what is pending. */
+	while (status_waits(status)) {
+		const ssize_t wrote = sink_write(&status->events, status->pending,
+						 status->pending_length);
+		if (wrote < 0 && errno == EAGAIN)
+			return;
+		if (wrote <= 0) {
+			/* The reader is gone: there is nobody to tell. */
+			status->events.fd = -1;
+			return;
+		}
+		status->pending_length -= (size_t)wrote;
+		memmove(status->pending, status->pending + wrote, status->pending_length);
+	}
+}
+
+const char *cause_name(enum cause cause)
+{
+	static const char *const names[] = {
+		[CAUSE_EXIT] = "exit",
+		[CAUSE_TIMEOUT] = "timeout",
+		[CAUSE_STDIN] = "stdin",
+		[CAUSE_FD] = "fd",
+		[CAUSE_PARENT] = "parent",
+		[CAUSE_PID] = "pid",
+		[CAUSE_SIGNAL] = "signal",
+		[CAUSE_SHIM_KILLED] = "shim-killed",
+		[CAUSE_REAPER_KILLED] = "reaper-killed",
+		[CAUSE_EXEC_FAILED] = "exec-failed",
+	};
+	return names[cause];
+}
+
+static const char *scope_name(enum scope scope)
+{
+	return scope == TO_MAIN ? "main" : scope == TO_GROUP ? "group" : "tree";
+}
+
+/* ---- events ---- */
+
+void status_start(struct status *status, const struct options *opt, pid_t shim, pid_t pid)
+{
+	struct line line = {0};
+
+	if (status->events.fd < 0)
+		return;
+	add(&line, "{\"event\":\"start\",\"shim\":%d,\"pid\":%d,\"contain\":\"tree\"",
+	    (int)shim, (int)pid);
+	add(&line, ",\"command\":[");
+	add_string(&line, opt->name);
+	/* Ends: the command ends in NULL. An argument that does not fit is left out, and
+	 * all behind it; that some were is said. */
+	for (char **arg = opt->command + 1; *arg != NULL; arg++) {
+		const size_t before = line.length;
+		add(&line, ",");
+		add_string(&line, *arg);
+		if (line.full || line.length > sizeof(line.text) - 64) {
+			line.full = false;
+			line.length = before;
+			add(&line, "],\"truncated\":true");
+			emit(status, &line);
+			return;
+		}
+	}
+	add(&line, "]");
+	emit(status, &line);
+}
+
+void status_signal(struct status *status, int signo, pid_t sender, enum scope to)
+{
+	struct line line = {0};
+
+	add(&line, "{\"event\":\"signal\"");
+	add_signal(&line, "signal", signo);
+	add(&line, ",\"sender\":%d,\"to\":\"%s\"", (int)sender, scope_name(to));
+	emit(status, &line);
+}
+
+void status_stop(struct status *status, enum cause cause, unsigned processes)
+{
+	struct line line = {0};
+
+	add(&line, "{\"event\":\"stop\",\"cause\":\"%s\"", cause_name(cause));
+	add_now(&line, status);
+	add(&line, ",\"processes\":%u", processes);
+	emit(status, &line);
+}
+
+void status_escalate(struct status *status, int signo, unsigned processes)
+{
+	struct line line = {0};
+
+	add(&line, "{\"event\":\"escalate\"");
+	add_signal(&line, "signal", signo);
+	add_now(&line, status);
+	add(&line, ",\"processes\":%u", processes);
+	emit(status, &line);
+}
+
+/* What the command itself came to. */
+static void add_command_end(struct line *line, const struct ending *ending)
+{
+	if (ending->command_ended && ending->signo == 0)
+		add(line, ",\"exit_code\":%d", ending->exit_code);
+	else
+		add(line, ",\"exit_code\":null");
+	if (ending->signo != 0)
+		add_signal(line, "signal", ending->signo);
+	else
+		add(line, ",\"signal\":null");
+	add(line, ",\"core\":%s", ending->core ? "true" : "false");
+}
+
+static void add_leftovers(struct line *line, const struct ending *ending)
+{
+	add(line, ",\"leftovers\":%u,\"leftover_names\":[", ending->leftovers);
+	/* Names may be cut short, the record must not be. */
+	for (unsigned i = 0; i < ending->leftovers && i < LEFTOVER_NAMES_MAX; i++) {
+		if (line->length > NAMES_END)
+			break;
+		add(line, "%s", i > 0 ? "," : "");
+		add_string(line, ending->leftover_names[i]);
+	}
+	add(line, "]");
+}
+
+static void add_survivors(struct line *line, const struct ending *ending)
+{
+	add(line, ",\"survivors\":[");
+	for (unsigned i = 0; i < ending->survivors && i < SURVIVORS_MAX; i++) {
+		if (line->length > SURVIVORS_END)
+			break;
+		const struct survivor *survivor = &ending->survivor[i];
+		add(line, "%s{\"pid\":%d,\"command\":", i > 0 ? "," : "",
+		    (int)survivor->process.pid);
+		add_string(line, survivor->process.command);
+		add(line, ",\"state\":\"%c\",\"reason\":", survivor->process.state);
+		add_string(line, survivor->reason);
+		add(line, "}");
+	}
+	add(line, "]");
+}
+
+static int64_t timeval_ns(struct timeval time)
+{
+	return time.tv_sec * NS_PER_S + time.tv_usec * INT64_C(1000);
+}
+
+void status_end(struct status *status, const struct ending *ending)
+{
+	struct line line = {0};
+	struct rusage usage = {0};
+
+	if (status->events.fd < 0)
+		return;
+	/* Covers every descendant that was reaped, by us or by its parent. */
+	getrusage(RUSAGE_CHILDREN, &usage);
+	add(&line, "{\"event\":\"end\",\"cause\":\"%s\"", cause_name(ending->cause));
+	if (ending->cause == CAUSE_EXEC_FAILED) {
+		add(&line, ",\"error\":");
+		add_string(&line, strerror(ending->error));
+	}
+	add_command_end(&line, ending);
+	add(&line, ",\"status\":%d", ending->status);
+	add_now(&line, status);
+	add_leftovers(&line, ending);
+	add(&line, ",\"killed\":%u,\"reaped\":%u", ending->killed, ending->reaped);
+	add_survivors(&line, ending);
+	add_seconds(&line, "user", timeval_ns(usage.ru_utime));
+	add_seconds(&line, "system", timeval_ns(usage.ru_stime));
+	add(&line, ",\"max_rss_kib\":%ld", usage.ru_maxrss);
+	if (status->lost > 0)
+		add(&line, ",\"lost_events\":%u", status->lost);
+	emit(status, &line);
+	if (status_waits(status))
+		wait_for_room(&status->events);
+	status_flush(status);
+}

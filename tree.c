@@ -1,0 +1,579 @@
+/*
+ * Promises: every signal sent here goes to a descendant of the owner; a walk over a tree
+ * that holds still finds all of it; every walk ends.
+ * Does not promise: that one walk finds all of a tree that moves. The caller repeats, and
+ * the end is proven by waitid(2) alone (ECHILD), never by an empty list.
+ *
+ * How a signal is kept from a stranger. A number can be recycled only when its holder has
+ * been reaped. So
+ *  - a child of the owner may be signalled by number: only the owner could reap it, and
+ *    does not between walk and signal;
+ *  - for a deeper process, take a pidfd: it holds on to whatever process has the number
+ *    now. Then ask for its parent: the number under which it was found. Then see that the
+ *    parent is still the same live member: so the number meant that member all along, and
+ *    the process is its child. The signal goes through the pidfd.
+ *  - a member met earlier in the list is met again by a new pidfd and its ID: pidfs gives
+ *    each process an inode number that is never used twice; older kernels have the start
+ *    time, which repeats only if all numbers go round within one tick of 10 ms and the
+ *    parent's number did the same.
+ */
+#include "tree.h"
+#include "descriptors.h"
+#include "proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+/* linux/pidfd.h since 6.13; the ioctl's number holds the size. */
+struct process_info {
+	uint64_t mask, cgroup;
+	uint32_t pid, tgid, ppid, ids[8], unused;
+};
+#define GET_PROCESS_INFO    _IOWR(0xFF, 11, struct process_info)
+#define PROCESS_INFO_WANTED 1
+
+#define FREEZE_WALKS_MAX 64
+
+/* How a walk treats what it finds. */
+enum visit {
+	JUST_LIST,
+	STOP_UNSEEN, /* SIGSTOP without a look: the cheapest */
+	STOP_MOVING, /* SIGSTOP to what is not stopped, and count what may fork */
+};
+
+/* Nothing but a status to be fetched; Z alone may have threads that run on. */
+static bool is_over(const struct proc_stat *line)
+{
+	return line->state == 'X' || (line->state == 'Z' && line->threads <= 1);
+}
+
+/* ---- who is a member ---- */
+
+static bool met(const struct tree *tree, pid_t pid)
+{
+	return (tree->met[pid / 64] >> (pid % 64) & 1) != 0;
+}
+
+static bool is_stranger(const struct tree *tree, pid_t pid)
+{
+	for (size_t i = 0; i < tree->strangers_count; i++)
+		if (tree->strangers[i] == pid)
+			return true;
+	return false;
+}
+
+static int open_pidfd(struct tree *tree, pid_t pid)
+{
+	if (tree->no_pidfd)
+		return -1;
+	const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	/* Filters answer EPERM to what they do not know, old kernels ENOSYS. */
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		tree->no_pidfd = true;
+	return fd;
+}
+
+/* Both calls are needed: the second says EBADF to this if it is there. */
+static bool pidfds_refused(void)
+{
+	return syscall(SYS_pidfd_send_signal, -1, 0, NULL, 0) < 0 && errno != EBADF;
+}
+
+/*
+ * The parent and the identity of the process that PIDFD (or, if it is -1, the number PID)
+ * stands for. False if it is gone. Where /proc has to be asked it is asked by number: if
+ * the number was recycled since PIDFD was opened, PIDFD is dead and reaches nobody.
+ */
+static bool identify(struct tree *tree, pid_t pid, int pidfd, pid_t *parent, uint64_t *id)
+{
+	if (pidfd >= 0 && !tree->no_pidfd_info) {
+		struct process_info info = {.mask = PROCESS_INFO_WANTED};
+		struct stat st;
+		if (ioctl(pidfd, GET_PROCESS_INFO, &info) == 0 &&
+		    fstat(pidfd, &st) == 0) {
+			*parent = (pid_t)info.ppid;
+			*id = st.st_ino;
+			return true;
+		}
+		if (errno == ESRCH)
+			return false;
+		tree->no_pidfd_info = true;
+	}
+	struct proc_stat line;
+	if (!proc_read_stat(tree->proc, pid, &line))
+		return false;
+	*parent = line.parent;
+	*id = line.start;
+	return true;
+}
+
+/*
+ * Is MEMBER still the process that was proven, and alive? *PIDFD gets a descriptor that
+ * stands for it, or -1 if it is a child of the owner or the kernel has none.
+ */
+static bool meet_again(struct tree *tree, const struct member *member, int *pidfd)
+{
+	pid_t parent;
+	uint64_t id;
+
+	*pidfd = -1;
+	if (member->child)
+		return true;
+	*pidfd = open_pidfd(tree, member->pid);
+	if (*pidfd < 0 && !tree->no_pidfd)
+		return false;
+	if (identify(tree, member->pid, *pidfd, &parent, &id) && id == member->id)
+		return true;
+	if (*pidfd >= 0)
+		close(*pidfd);
+	return false;
+}
+
+/* Has MEMBER, whom PIDFD from meet_again() stands for, lived until now? */
+static bool still_there(struct tree *tree, const struct member *member, int pidfd)
+{
+	struct pollfd death = {.fd = pidfd, .events = POLLIN};
+	pid_t parent;
+	uint64_t id;
+
+	if (member->child)
+		return true;
+	if (pidfd >= 0)
+		return poll(&death, 1, 0) == 0;
+	return identify(tree, member->pid, -1, &parent, &id) && id == member->id;
+}
+
+/* SIGNO, with INFO if not NULL, to MEMBER, by PIDFD if there is one. 0, or errno. */
+static int send_signal(const struct member *member, int pidfd, int signo,
+		       const siginfo_t *info)
+{
+	siginfo_t copy;
+	long failed;
+
+	if (info != NULL)
+		copy = *info;
+	if (pidfd >= 0)
+		failed = syscall(SYS_pidfd_send_signal, pidfd, signo, info ? &copy : NULL,
+				 0);
+	else if (info != NULL)
+		failed = syscall(SYS_rt_sigqueueinfo, member->pid, signo, &copy);
+	else
+		/* The owner's unreaped child; or, where the kernel has no pidfds, a
+		 * process identified a moment ago: the best there is before 5.3. */
+		failed = kill(member->pid, signo);
+	return failed == 0 ? 0 : errno;
+}
+
+static void add(struct tree *tree, pid_t pid, bool child, uint64_t id)
+{
+	tree->members[tree->count++] = (struct member){pid, child, id};
+	tree->met[pid / 64] |= UINT64_C(1) << (pid % 64);
+}
+
+static bool has_room_for(const struct tree *tree, pid_t pid)
+{
+	return pid > 0 && pid < TREE_NUMBERS_MAX && tree->count < TREE_MEMBERS_MAX &&
+	       !met(tree, pid);
+}
+
+/* What a freeze does with the member just added, which PIDFD stands for. */
+static void visit(struct tree *tree, int pidfd, enum visit how)
+{
+	const struct member *member = &tree->members[tree->count - 1];
+	struct proc_stat line;
+
+	if (how == JUST_LIST)
+		return;
+	if (how == STOP_MOVING) {
+		if (!proc_read_stat(tree->proc, member->pid, &line) || is_over(&line) ||
+		    line.state == 'T' || line.state == 't')
+			return;
+		/* Uninterruptible sleep: no fork comes before it ends, nor does a stop.
+		 * Z: its first thread has ended, what the others do is not to be seen. */
+		if (line.state != 'D' && line.state != 'Z')
+			tree->moving++;
+	}
+	/* Why it is ours: our caller has proven it. A failure (no permission) shows when
+	 * the same member cannot be killed either. */
+	send_signal(member, pidfd, SIGSTOP, NULL);
+}
+
+/* PID was listed as a child of PARENT, which PARENT_FD stands for: prove and add it. */
+static void consider(struct tree *tree, pid_t pid, const struct member *parent,
+		     int parent_fd, enum visit how)
+{
+	pid_t its_parent;
+	uint64_t id;
+
+	if (!has_room_for(tree, pid))
+		return;
+	const int pidfd = open_pidfd(tree, pid);
+	if (pidfd < 0 && !tree->no_pidfd)
+		return;
+	if (identify(tree, pid, pidfd, &its_parent, &id) && its_parent == parent->pid &&
+	    still_there(tree, parent, parent_fd)) {
+		add(tree, pid, false, id);
+		visit(tree, pidfd, how);
+	}
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
+/* ---- walking ---- */
+
+/* The owner's own children; they need no proof: the kernel lists them as such. */
+static void add_own_children(struct tree *tree, enum visit how)
+{
+	struct proc_numbers numbers = {.fd = tree->own_children};
+	pid_t pid;
+
+	while ((pid = proc_next_number(&numbers)) != 0) {
+		if (!has_room_for(tree, pid) || is_stranger(tree, pid))
+			continue;
+		add(tree, pid, true, 0);
+		visit(tree, -1, how);
+	}
+}
+
+static void add_children_of_thread(struct tree *tree, const struct member *parent,
+				   int parent_fd, pid_t thread, enum visit how)
+{
+	struct proc_numbers numbers = {.fd = -1};
+	char path[48];
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "task/%d/children", (int)thread);
+	numbers.fd = proc_open_file(tree->proc, parent->pid, path);
+	if (numbers.fd < 0)
+		return;
+	while ((pid = proc_next_number(&numbers)) != 0)
+		consider(tree, pid, parent, parent_fd, how);
+	close(numbers.fd);
+}
+
+/* A children file lists what one thread forked: go through all of them. */
+static void add_children_of(struct tree *tree, const struct member *parent,
+			    enum visit how)
+{
+	struct proc_entries threads = {.fd = -1};
+	char path[32];
+	struct stat st;
+	int parent_fd;
+	pid_t thread;
+
+	if (!meet_again(tree, parent, &parent_fd))
+		return;
+	/* The directory has a link for each thread beside its own two. */
+	snprintf(path, sizeof(path), "%d/task", (int)parent->pid);
+	if (fstatat(tree->proc, path, &st, 0) == 0 && st.st_nlink == 3) {
+		add_children_of_thread(tree, parent, parent_fd, parent->pid, how);
+	} else if ((threads.fd = proc_open_file(tree->proc, parent->pid, "task")) >= 0) {
+		while ((thread = proc_next_entry(&threads)) != 0)
+			add_children_of_thread(tree, parent, parent_fd, thread, how);
+		close(threads.fd);
+	}
+	if (parent_fd >= 0)
+		close(parent_fd);
+}
+
+/* The member with the number PID. Searched from the end: children come soon after. */
+static const struct member *member_by_number(const struct tree *tree, pid_t pid)
+{
+	for (unsigned i = tree->count; i-- > 0;)
+		if (tree->members[i].pid == pid)
+			return &tree->members[i];
+	return NULL;
+}
+
+/* One process of a scan: a child of the owner, or of a member, or nothing to us. */
+static void consider_scanned(struct tree *tree, pid_t pid, enum visit how)
+{
+	struct proc_stat line;
+	int parent_fd;
+
+	if (!has_room_for(tree, pid) || !proc_read_stat(tree->proc, pid, &line))
+		return;
+	if (line.parent == tree->owner && !is_stranger(tree, pid)) {
+		/* Ours for certain only if waiting for it is ours: see below. */
+		siginfo_t info;
+		if (waitid(P_PID, (id_t)pid, &info,
+			   WEXITED | WNOHANG | WNOWAIT | __WALL) == 0) {
+			add(tree, pid, true, 0);
+			visit(tree, -1, how);
+		}
+		return;
+	}
+	if (line.parent <= 0 || line.parent >= TREE_NUMBERS_MAX ||
+	    !met(tree, line.parent))
+		return;
+	const struct member *parent = member_by_number(tree, line.parent);
+	if (parent == NULL || !meet_again(tree, parent, &parent_fd))
+		return;
+	consider(tree, pid, parent, parent_fd, how);
+	if (parent_fd >= 0)
+		close(parent_fd);
+}
+
+/* Kernels without children files: read all of /proc until a reading adds nobody. */
+static void scan(struct tree *tree, enum visit how)
+{
+	unsigned before;
+
+	/* Ends: every turn but the last adds a member, and there is room for so many. */
+	do {
+		struct proc_entries all = {
+			.fd = openat(tree->proc, ".", O_RDONLY | O_CLOEXEC)};
+		pid_t pid;
+		before = tree->count;
+		if (all.fd < 0)
+			return;
+		while ((pid = proc_next_entry(&all)) != 0)
+			consider_scanned(tree, pid, how);
+		close(all.fd);
+	} while (tree->count != before);
+}
+
+/*
+ * No /proc at all: waiting without waiting answers 0 for our own children only, so their
+ * numbers can be found by trying all. Deeper members come up to us as orphans when these
+ * die. A round takes tens of milliseconds for each 32,768 numbers.
+ */
+static void probe(struct tree *tree, enum visit how)
+{
+	siginfo_t info;
+
+	for (pid_t pid = 1; pid < TREE_NUMBERS_MAX; pid++) {
+		if (waitid(P_PID, (id_t)pid, &info,
+			   WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
+			continue;
+		if (!has_room_for(tree, pid) || is_stranger(tree, pid))
+			continue;
+		add(tree, pid, true, 0);
+		visit(tree, -1, how);
+	}
+}
+
+static void find(struct tree *tree, enum visit how)
+{
+	if (tree->proc < 0) {
+		probe(tree, how);
+	} else if (tree->own_children < 0) {
+		scan(tree, how);
+	} else {
+		add_own_children(tree, how);
+		/* Ends: COUNT grows only by new members, of which there is a maximum. */
+		for (unsigned i = 0; i < tree->count; i++)
+			add_children_of(tree, &tree->members[i], how);
+	}
+}
+
+static void forget(struct tree *tree)
+{
+	for (unsigned i = 0; i < tree->count; i++)
+		tree->met[tree->members[i].pid / 64] = 0;
+	tree->count = 0;
+}
+
+unsigned tree_walk(struct tree *tree)
+{
+	forget(tree);
+	find(tree, JUST_LIST);
+	return tree->count;
+}
+
+unsigned tree_walk_on(struct tree *tree)
+{
+	find(tree, JUST_LIST);
+	return tree->count;
+}
+
+void tree_freeze(struct tree *tree)
+{
+	forget(tree);
+	find(tree, STOP_UNSEEN);
+	/*
+	 * A stopped process cannot fork, and a fork that was under way is over when its
+	 * process is seen stopped; so a walk that finds all at rest has found all. The
+	 * bound is for those that send SIGCONT or cannot be stopped: killing goes on
+	 * with what there is.
+	 */
+	for (int walk = 0; walk < FREEZE_WALKS_MAX; walk++) {
+		forget(tree);
+		tree->moving = 0;
+		find(tree, STOP_MOVING);
+		if (tree->moving == 0)
+			return;
+		/* To stop, they need the CPU that we would walk with. */
+		const struct timespec pause = {0, walk < 8 ? 250000 : 2000000};
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* ---- signalling what was found ---- */
+
+static bool in_group(const struct tree *tree, pid_t pid, pid_t group)
+{
+	struct proc_stat line;
+
+	return proc_read_stat(tree->proc, pid, &line) && line.group == group;
+}
+
+unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_t *info,
+		     bool cont, pid_t group)
+{
+	unsigned reached = 0;
+	int pidfd;
+
+	tree->denied = 0;
+	for (unsigned i = from; i < tree->count; i++) {
+		const struct member *member = &tree->members[i];
+		/* Why it is ours: proven by the walk, and met again as the same. */
+		if (!meet_again(tree, member, &pidfd))
+			continue;
+		if (group == 0 || in_group(tree, member->pid, group)) {
+			const int error = send_signal(member, pidfd, signo, info);
+			reached += error == 0;
+			tree->denied += error == EPERM;
+			if (cont && error == 0)
+				send_signal(member, pidfd, SIGCONT, NULL);
+		}
+		if (pidfd >= 0)
+			close(pidfd);
+	}
+	return reached;
+}
+
+unsigned tree_kill(struct tree *tree)
+{
+	unsigned reached = 0;
+	int pidfd;
+
+	tree->denied = 0;
+	/* As PID 1 the kernel does it at once under its task lock; all that it spares is
+	 * ourselves, and all that it reaches would die with us. */
+	if (tree->owner == 1) {
+		kill(-1, SIGKILL);
+		return tree->count;
+	}
+	for (unsigned i = tree->count; i-- > 0;) {
+		const struct member *member = &tree->members[i];
+		/* Why it is ours: proven by the walk, and met again as the same. */
+		if (!meet_again(tree, member, &pidfd))
+			continue;
+		const int error = send_signal(member, pidfd, SIGKILL, NULL);
+		reached += error == 0;
+		tree->denied += error == EPERM;
+		if (pidfd >= 0)
+			close(pidfd);
+	}
+	return reached;
+}
+
+/* ---- opening and reporting ---- */
+
+void tree_open(struct tree *tree)
+{
+	char path[64];
+
+	/* After a fork /proc itself still serves, the children file is another's. */
+	if (tree->owner == 0)
+		tree->proc = proc_open();
+	else if (tree->own_children >= 0)
+		close(tree->own_children);
+	tree->owner = getpid();
+	tree->strangers_count = 0;
+	tree->no_pidfd = pidfds_refused();
+	tree->own_children = -1;
+	if (tree->proc < 0)
+		return;
+	/* Opened now, to be read again and again: later there may be no descriptors. */
+	snprintf(path, sizeof(path), "task/%d/children", (int)tree->owner);
+	tree->own_children =
+		descriptor_above_2(proc_open_file(tree->proc, tree->owner, path));
+}
+
+int tree_strangers(struct tree *tree, pid_t *strangers, size_t max)
+{
+	size_t count = 0;
+
+	tree->strangers_count = 0;
+	forget(tree);
+	if (tree->proc < 0)
+		probe(tree, JUST_LIST);
+	else if (tree->own_children < 0)
+		scan(tree, JUST_LIST);
+	else
+		add_own_children(tree, JUST_LIST);
+	for (unsigned i = 0; i < tree->count; i++) {
+		if (!tree->members[i].child)
+			continue;
+		if (count == max)
+			return -1;
+		strangers[count++] = tree->members[i].pid;
+	}
+	forget(tree);
+	tree->strangers = strangers;
+	tree->strangers_count = count;
+	return (int)count;
+}
+
+void tree_reaped(struct tree *tree, pid_t pid)
+{
+	for (size_t i = 0; i < tree->strangers_count; i++)
+		if (tree->strangers[i] == pid)
+			tree->strangers[i] = tree->strangers[--tree->strangers_count];
+}
+
+bool tree_describe(struct tree *tree, unsigned index, struct tree_report *report)
+{
+	const struct member *member = &tree->members[index];
+	struct proc_stat line;
+	siginfo_t info;
+
+	*report = (struct tree_report){.pid = member->pid, .state = '?', .command = "?"};
+	if (member->child) {
+		info.si_pid = 0;
+		if (waitid(P_PID, (id_t)member->pid, &info,
+			   WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 ||
+		    info.si_pid != 0)
+			return false;
+	}
+	if (!proc_read_stat(tree->proc, member->pid, &line))
+		return member->child;
+	if (!member->child && is_over(&line))
+		return false;
+	report->state = line.state;
+	memcpy(report->command, line.command, sizeof(report->command));
+	return true;
+}
+
+void tree_waits_in(struct tree *tree, pid_t pid, char *text, size_t size)
+{
+	const int fd = tree->proc < 0 ? -1 : proc_open_file(tree->proc, pid, "wchan");
+	ssize_t got = 0;
+
+	if (fd >= 0) {
+		got = read(fd, text, size - 1);
+		close(fd);
+	}
+	text[got > 0 ? got : 0] = '\0';
+	if (strcmp(text, "0") == 0)
+		text[0] = '\0';
+}

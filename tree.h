@@ -1,0 +1,121 @@
+/*
+ * The descendants of one process, ours: find them, signal them, freeze them, kill them,
+ * and never anything else.
+ *
+ * Words: a MEMBER is a process that has been proven to descend from the owner. Once a
+ * member, always a member: an orphan is handed to the nearest living subreaper above it,
+ * which is the owner or a member. What must never happen is that a member's number is
+ * taken for the member after it died and the number went to a stranger; how each signal
+ * is kept from that is said in tree.c.
+ *
+ * Nothing here allocates, forks or waits for children. THE OWNER MUST NOT REAP between a
+ * walk and the signals that follow it: unreaped children are what cannot be recycled.
+ */
+#ifndef TREE_H
+#define TREE_H
+
+#include "proc.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Walks stop at this many members; more are met when these are gone. */
+#define TREE_MEMBERS_MAX 65536
+
+/* The kernel's own limit for process numbers, PID_MAX_LIMIT. */
+#define TREE_NUMBERS_MAX 4194304
+
+struct member {
+	pid_t pid;
+	bool child;  /* the owner's own: its number is safe until the owner reaps it */
+	uint64_t id; /* tells it from a later holder of the number; unused for a child */
+};
+
+/* Large: to be placed in static storage, where it costs nothing until it is used. */
+struct tree {
+	pid_t owner;
+	int proc;	  /* /proc, or -1 */
+	int own_children; /* the owner's own children file, or -1 */
+	bool no_pidfd;	  /* the kernel refuses pidfds */
+	bool no_pidfd_info;
+
+	/* Children that the owner had before treewrap was treewrap: not in the tree. */
+	pid_t *strangers;
+	size_t strangers_count;
+
+	/* What the last walk found, parents before children. */
+	unsigned count;
+	unsigned moving; /* of a freeze: members that were not yet at rest */
+	unsigned denied; /* of a signal: members that we had no permission for */
+	struct member members[TREE_MEMBERS_MAX];
+	uint64_t met[TREE_NUMBERS_MAX / 64]; /* a bit for the number of each member */
+};
+
+/* What is known of a process for a report. */
+struct tree_report {
+	pid_t pid;
+	char state;			 /* as in /proc/PID/stat; '?' unknown */
+	char command[PROC_COMMAND_SIZE]; /* ends in a NUL; may hold any byte */
+};
+
+/*
+ * Makes TREE the descendants of the calling process. To be called anew after fork.
+ * Without a usable /proc, direct children can be found still: see tree.c. Opens at most
+ * two descriptors, close-on-exec and above 2; cannot fail.
+ */
+void tree_open(struct tree *tree);
+
+/*
+ * Lists the caller's children that exist now as strangers, for a process that had
+ * children before it became treewrap by exec. STRANGERS has room for MAX. Returns how
+ * many there are, or -1 if there are more or they cannot be listed.
+ */
+int tree_strangers(struct tree *tree, pid_t *strangers, size_t max);
+
+/* To be told of every child that the owner has reaped: its number is free again. */
+void tree_reaped(struct tree *tree, pid_t pid);
+
+/* Finds all members that can be found. Returns how many. */
+unsigned tree_walk(struct tree *tree);
+
+/*
+ * Walks again without forgetting what was found: new members are appended. Returns how
+ * many there are now.
+ */
+unsigned tree_walk_on(struct tree *tree);
+
+/*
+ * Stops members by SIGSTOP, walking until a walk finds none that moves or the bound is
+ * reached. Leaves the list as tree_walk() does.
+ */
+void tree_freeze(struct tree *tree);
+
+/*
+ * Signals the members from the list's place FROM on, parents first: SIGNO, with INFO if
+ * not NULL (a queued value; see rt_sigqueueinfo(2)), then SIGCONT if CONT. GROUP other
+ * than 0 passes over those that are not in that process group. Returns how many it
+ * reached.
+ */
+unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_t *info,
+		     bool cont, pid_t group);
+
+/*
+ * SIGKILL to every member in the list, children before parents: a parent killed first
+ * would leave its stopped child in an orphaned process group, which the kernel wakes
+ * with SIGHUP and SIGCONT. Returns how many it reached; DENIED says how many not.
+ */
+unsigned tree_kill(struct tree *tree);
+
+/*
+ * What member INDEX of the list is. False if it is a zombie, which is nothing but a
+ * status that has not been fetched, or gone.
+ */
+bool tree_describe(struct tree *tree, unsigned index, struct tree_report *report);
+
+/* The kernel function that PID sleeps in ("nfs_wait_bit"), or "" if not to be known. */
+void tree_waits_in(struct tree *tree, pid_t pid, char *text, size_t size);
+
+#endif
