@@ -10,7 +10,7 @@ HARDEN  = -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE -fstack-clash-prote
 LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
-PARTS   = shim reaper signals tree proc command options watch status link descriptors privs
+PARTS   = shim reaper forward signals tree proc command options watch status link descriptors privs
 OBJECTS = $(PARTS:=.o)
 
 all: treewrap

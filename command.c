@@ -31,7 +31,7 @@ extern char **environ;
 struct birth {
 	const struct options *opt;
 	const struct inherited *inherited;
-	pid_t owner, shim;
+	pid_t owner, shim, shim_group;
 	bool own_group;
 	int report;
 };
@@ -153,9 +153,15 @@ static int child(void *argument)
 	const struct birth *birth = argument;
 	struct failure failure;
 
-	/* Fails only for a session leader, and a new process is none. */
+	/*
+	 * Out of the reaper's group: into one of its own, or the shim's (0: led by a
+	 * process outside this PID namespace, and the reaper is in it too). Fails only if
+	 * that group is gone, and the shim with it: then the reaper is about to kill us.
+	 */
 	if (birth->own_group)
 		setpgid(0, 0);
+	else if (birth->shim_group != 0)
+		setpgid(0, birth->shim_group);
 	/*
 	 * Last resort if shim and reaper are killed at one time. The reaper may have
 	 * died before this call: then nobody would send the signal.
@@ -174,7 +180,8 @@ static int child(void *argument)
 }
 
 int command_start(struct command *cmd, const struct options *opt,
-		  const struct inherited *inherited, pid_t owner, pid_t shim)
+		  const struct inherited *inherited, pid_t owner, pid_t shim,
+		  pid_t shim_group)
 {
 	static char stack[CHILD_STACK_SIZE] __attribute__((aligned(16)));
 	static struct birth birth;
@@ -190,7 +197,8 @@ int command_start(struct command *cmd, const struct options *opt,
 		opt->process_group == GROUP_NEW ||
 		(opt->process_group == GROUP_BY_TERMINAL && !command_has_terminal());
 	cmd->progress = ends[0];
-	birth = (struct birth){opt, inherited, owner, shim, cmd->own_group, ends[1]};
+	birth = (struct birth){opt,	   inherited,	   owner,  shim,
+			       shim_group, cmd->own_group, ends[1]};
 	cmd->pid = clone(child, stack + sizeof(stack), CLONE_VM | SIGCHLD, &birth);
 	/* qemu-user shares memory only with threads: take a copy there. */
 	if (cmd->pid < 0 && errno == EINVAL)

@@ -31,14 +31,16 @@ bool command_has_terminal(void);
 /*
  * Starts OPT's command in a new process with what INHERITED holds. OWNER is the
  * caller's process id, SHIM the one that the caller of treewrap knows, for
- * LISTEN_PID and the like. Returns 0 with CMD filled, or -1 and errno.
+ * LISTEN_PID and the like, SHIM_GROUP its process group, which the command joins unless
+ * it gets one of its own. Returns 0 with CMD filled, or -1 and errno.
  *
  * THE CHILD RUNS IN OUR MEMORY until its exec, as after vfork(2), but beside us and
  * not before us, so that a deadline holds even if the exec hangs. Until
  * command_progress() has answered, call nothing that depends on errno.
  */
 int command_start(struct command *cmd, const struct options *opt,
-		  const struct inherited *inherited, pid_t owner, pid_t shim);
+		  const struct inherited *inherited, pid_t owner, pid_t shim,
+		  pid_t shim_group);
 
 /*
  * Reads CMD's progress pipe once it is readable or hung up, and closes it. True: the

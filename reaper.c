@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "command.h"
 #include "descriptors.h"
+#include "forward.h"
 #include "link.h"
 #include "privs.h"
 
@@ -334,86 +335,20 @@ static void stop(struct reaper *r, enum cause cause)
 	enter(r, at_once ? KILLING : STOPPING);
 }
 
-/* ---- forwarding ---- */
+/* ---- signals that treewrap gets ---- */
 
-/* A queued value travels on; who sent it, too: the kernel lets a queue's sender be told.
- */
-static siginfo_t queued(const struct arrived *arrived, int signo)
+static void pass_to_command(struct reaper *r, const struct arrived *arrived)
 {
-	siginfo_t info;
+	const struct forwarding forwarding = {
+		.opt = r->opt,
+		.tree = r->tree,
+		.command = r->command_runs ? &r->command : NULL,
+		.shim_group = r->shim_group,
+	};
+	struct forwarded forwarded;
 
-	memset(&info, 0, sizeof(info));
-	info.si_signo = signo;
-	info.si_code = SI_QUEUE;
-	info.si_pid = arrived->sender;
-	info.si_uid = arrived->uid;
-	info.si_value.sival_ptr = (void *)(uintptr_t)arrived->value;
-	return info;
-}
-
-static void forward_to_main(const struct reaper *r, int signo, siginfo_t *info)
-{
-	/* Ours: it has not been reaped. A failure (it changed its user) is the sender's:
-	 * it could not have sent it either. */
-	if (info != NULL)
-		syscall(SYS_rt_sigqueueinfo, r->command.pid, signo, info);
-	else
-		kill(r->command.pid, signo);
-}
-
-static void forward_to_tree(struct reaper *r, int signo, const siginfo_t *info,
-			    pid_t group)
-{
-	tree_walk(r->tree);
-	tree_signal(r->tree, 0, signo, info, false, group);
-}
-
-static void forward_to_group(struct reaper *r, int signo, siginfo_t *info)
-{
-	/*
-	 * A group of the command's own: its leader has not been reaped, so the number is
-	 * not another group's. A shared group, or a value, which a group cannot be sent:
-	 * only those members of the tree that are in it.
-	 */
-	if (info == NULL && r->command.own_group &&
-	    getpgid(r->command.pid) == r->command.pid)
-		kill(-r->command.pid, signo);
-	else
-		forward_to_tree(r, signo, info, getpgid(r->command.pid));
-}
-
-/* True if the terminal sent it to the whole group, of which the command has its copy. */
-static bool command_has_it(const struct reaper *r, const struct arrived *arrived)
-{
-	static const int by_terminal[] = {SIGINT,  SIGQUIT, SIGTSTP, SIGHUP,
-					  SIGCONT, SIGTTIN, SIGTTOU, SIGWINCH};
-
-	if (arrived->code != SI_KERNEL || !r->command_runs)
-		return false;
-	for (size_t i = 0; i < sizeof(by_terminal) / sizeof(by_terminal[0]); i++)
-		if (arrived->signo == by_terminal[i])
-			return getpgid(r->command.pid) == r->shim_group;
-	return false;
-}
-
-static void forward(struct reaper *r, const struct arrived *arrived)
-{
-	const uint8_t rewritten = r->opt->rewrite[arrived->signo];
-	const int signo = rewritten == 0 ? arrived->signo : rewritten;
-	/* When the command is gone its leftovers are all that can be meant. */
-	const enum scope to = r->command_runs ? r->opt->forward_to : TO_TREE;
-
-	if (rewritten == REWRITE_DROP || command_has_it(r, arrived))
-		return;
-	siginfo_t info = queued(arrived, signo);
-	siginfo_t *value = arrived->code < 0 && arrived->code != SI_TKILL ? &info : NULL;
-	if (to == TO_MAIN)
-		forward_to_main(r, signo, value);
-	else if (to == TO_GROUP)
-		forward_to_group(r, signo, value);
-	else
-		forward_to_tree(r, signo, value, 0);
-	status_signal(r->status, signo, arrived->sender, to);
+	if (forward(&forwarding, arrived, &forwarded))
+		status_signal(r->status, forwarded.signo, arrived->sender, forwarded.to);
 }
 
 /* A signal came to treewrap, here or by the shim. */
@@ -424,7 +359,7 @@ static void receive(struct reaper *r, const struct arrived *arrived)
 	if (stops && r->phase < STOPPING)
 		stop(r, CAUSE_SIGNAL);
 	else
-		forward(r, arrived);
+		pass_to_command(r, arrived);
 }
 
 static void take_signals(struct reaper *r)
@@ -747,7 +682,8 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	r->timeout_at = r->opt->timeout_ns > 0
 				? clock_after(r->status->start_ns, r->opt->timeout_ns)
 				: NEVER;
-	if (command_start(&r->command, r->opt, inherited, getpid(), r->shim) < 0) {
+	if (command_start(&r->command, r->opt, inherited, getpid(), r->shim,
+			  r->shim_group) < 0) {
 		failure = (struct failure){STATUS_FAILED, errno, NULL};
 		say_failure(r, &failure);
 		enter(r, GONE);

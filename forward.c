@@ -1,0 +1,93 @@
+/*
+ * Promises: a signal goes on once, with the value it was queued with, to processes that
+ * are proven to be the tree's; never to the caller's group, even where the command shares
+ * it.
+ */
+#include "forward.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A queued value travels on; who sent it, too: the kernel lets a queue's sender be told.
+ */
+static siginfo_t queued(const struct arrived *arrived, int signo)
+{
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	info.si_signo = signo;
+	info.si_code = SI_QUEUE;
+	info.si_pid = arrived->sender;
+	info.si_uid = arrived->uid;
+	info.si_value.sival_ptr = (void *)(uintptr_t)arrived->value;
+	return info;
+}
+
+static void forward_to_main(const struct forwarding *f, int signo, siginfo_t *info)
+{
+	/* Ours: it has not been reaped. A failure (it changed its user) is the sender's:
+	 * it could not have sent it either. */
+	if (info != NULL)
+		syscall(SYS_rt_sigqueueinfo, f->command->pid, signo, info);
+	else
+		kill(f->command->pid, signo);
+}
+
+static void forward_to_tree(const struct forwarding *f, int signo, const siginfo_t *info,
+			    pid_t group)
+{
+	tree_walk(f->tree);
+	tree_signal(f->tree, 0, signo, info, false, group);
+}
+
+static void forward_to_group(const struct forwarding *f, int signo, siginfo_t *info)
+{
+	/*
+	 * A group of the command's own: its leader has not been reaped, so the number is
+	 * not another group's. A shared group, or a value, which a group cannot be sent:
+	 * only those members of the tree that are in it.
+	 */
+	if (info == NULL && f->command->own_group &&
+	    getpgid(f->command->pid) == f->command->pid)
+		kill(-f->command->pid, signo);
+	else
+		forward_to_tree(f, signo, info, getpgid(f->command->pid));
+}
+
+/* True if the terminal sent it to the whole group, of which the command has its copy. */
+static bool command_has_it(const struct forwarding *f, const struct arrived *arrived)
+{
+	static const int by_terminal[] = {SIGINT,  SIGQUIT, SIGTSTP, SIGHUP,
+					  SIGCONT, SIGTTIN, SIGTTOU, SIGWINCH};
+
+	if (arrived->code != SI_KERNEL || f->command == NULL)
+		return false;
+	for (size_t i = 0; i < sizeof(by_terminal) / sizeof(by_terminal[0]); i++)
+		if (arrived->signo == by_terminal[i])
+			return getpgid(f->command->pid) == f->shim_group;
+	return false;
+}
+
+bool forward(const struct forwarding *f, const struct arrived *arrived,
+	     struct forwarded *forwarded)
+{
+	const uint8_t rewritten = f->opt->rewrite[arrived->signo];
+	const int signo = rewritten == 0 ? arrived->signo : rewritten;
+	/* When the command is gone its leftovers are all that can be meant. */
+	const enum scope to = f->command != NULL ? f->opt->forward_to : TO_TREE;
+
+	if (rewritten == REWRITE_DROP || command_has_it(f, arrived))
+		return false;
+	siginfo_t info = queued(arrived, signo);
+	siginfo_t *value = arrived->code < 0 && arrived->code != SI_TKILL ? &info : NULL;
+	if (to == TO_MAIN)
+		forward_to_main(f, signo, value);
+	else if (to == TO_GROUP)
+		forward_to_group(f, signo, value);
+	else
+		forward_to_tree(f, signo, value, 0);
+	*forwarded = (struct forwarded){signo, to};
+	return true;
+}

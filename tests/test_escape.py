@@ -1,0 +1,184 @@
+"""Everything that gets away from a simple kill, times every way to stop the tree. What is
+left is looked for at the moment treewrap returns."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+import tw
+
+KINDS = ["background", "nohup", "setsid", "double", "group", "thread", "thread-gone", "name",
+         "ignore", "stopped", "traced", "env", "nested", "leaderless", "clone-parent", "vfork",
+         "deep"]
+
+# Short, for some of them ignore every polite signal.
+LADDER = ["-k", "0.2", "--linger", "0.05"]
+
+
+def escape(mark, *kinds, code=None):
+    return [tw.adversary("escape"), mark, *kinds] + (
+        ["=", "exit", str(code)] if code is not None else [])
+
+
+def end_by_timeout(mark, kinds):
+    process = tw.start(*LADDER, "-t", "0.4" if len(kinds) == 1 else "2", *escape(mark, *kinds))
+    tw.ready(process)
+    return tw.finish(process).status, 124
+
+
+def end_by_exit(mark, kinds):
+    process = tw.start(*LADDER, *escape(mark, *kinds, code=7))
+    return tw.finish(process).status, 7
+
+
+def end_by_forwarded_signal(mark, kinds):
+    process = tw.start(*LADDER, *escape(mark, *kinds))
+    tw.ready(process)
+    process.send_signal(signal.SIGTERM)
+    return tw.finish(process).status, 128 + signal.SIGTERM
+
+
+def end_by_stop_on(mark, kinds):
+    process = tw.start(*LADDER, "--stop-on", "USR1,TERM", *escape(mark, *kinds))
+    tw.ready(process)
+    process.send_signal(signal.SIGTERM)
+    return tw.finish(process).status, 129
+
+
+def end_by_watch_fd(mark, kinds):
+    ours, theirs = os.pipe()
+    process = tw.start(*LADDER, "--watch-fd", ours, *escape(mark, *kinds), pass_fds=[ours])
+    os.close(ours)
+    tw.ready(process)
+    os.close(theirs)
+    return tw.finish(process).status, 129
+
+
+def end_by_watch_stdin(mark, kinds):
+    process = tw.start(*LADDER, "--watch-stdin", *escape(mark, *kinds), stdin=subprocess.PIPE)
+    tw.ready(process)
+    process.stdin.close()
+    process.stdin = None
+    return tw.finish(process).status, 129
+
+
+def end_by_reaper_death(mark, kinds):
+    process = tw.start(*LADDER, *escape(mark, *kinds))
+    tw.ready(process)
+    tw.kill(tw.reaper_of(process))
+    return tw.finish(process).status, 125
+
+
+def end_by_shim_death(mark, kinds):
+    process = tw.start(*LADDER, *escape(mark, *kinds))
+    tw.ready(process)
+    reaper = tw.reaper_of(process)
+    process.kill()
+    process.wait()
+    # Treewrap has returned when its second process has: it comes to us as an orphan.
+    tw.wait_gone(reaper)
+    assert tw.reap_adopted() == [reaper]
+    return tw.finish(process).status, -signal.SIGKILL
+
+
+WAYS = [end_by_timeout, end_by_exit, end_by_forwarded_signal, end_by_stop_on, end_by_watch_fd,
+        end_by_watch_stdin, end_by_reaper_death, end_by_shim_death]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_one(mark, kind, way):
+    tw.reap_adopted()
+    status, expected = way(mark, [kind])
+    tw.assert_nothing_left(mark)
+    assert status == expected
+    assert not tw.children(os.getpid()), "orphans have come to us: %s" % tw.describe(
+        tw.children(os.getpid()))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_at_once(mark, way):
+    status, expected = way(mark, KINDS + KINDS)
+    tw.assert_nothing_left(mark)
+    assert status == expected
+
+
+def test_the_demonstration(mark):
+    sleep = "sleep 1000.%d" % os.getpid()
+    result = tw.run("--timeout", "1", "--", "sh", "-c",
+                    "setsid {0} & nohup {0} & (setsid sh -c '{0} &' &) ; {0}".format(sleep))
+    assert result.status == 124
+    assert 1 <= result.took < 3
+    tw.assert_nothing_left(sleep.replace(" ", "\0"))
+
+
+def test_stop_scope_main(mark):
+    # A manager that drains its workers itself: they must not get the polite signal.
+    script = "trap 'kill $!; wait; echo drained; exit 0' USR1; " \
+             "sh -c 'trap \"echo hit\" USR1; while :; do sleep 0.01; done' %s & echo ready; wait"
+    process = tw.start("-t", "0.3", "--signal", "USR1", "--stop-scope", "main", "sh", "-c",
+                       script % mark)
+    tw.ready(process)
+    result = tw.finish(process)
+    assert result.out == b"drained\n" and result.status == 124
+    tw.assert_nothing_left(mark)
+
+
+def test_stop_scope_main_still_kills_all(mark):
+    process = tw.start("-t", "0.2", "-k", "0.2", "--stop-scope", "main",
+                       *escape(mark, "ignore", "setsid"))
+    tw.ready(process)
+    assert tw.finish(process).status == 124
+    tw.assert_nothing_left(mark)
+
+
+def test_ladder_in_order(mark):
+    process = tw.start("-t", "0.1", "-k", "0.15", "--signal", "INT", "--signal", "USR2",
+                       "--signal", "QUIT", tw.adversary("signals"), mark)
+    tw.ready(process)
+    result = tw.finish(process)
+    assert [line.split()[0] for line in result.out.decode().splitlines()] == [
+        "2", "18", "12", "18", "3", "18"]
+    assert 0.1 + 3 * 0.15 <= result.took + 0.1 < 3
+    assert result.status == 124
+
+
+def test_ladder_ends_early(mark):
+    result = tw.run("-t", "0.1", "-k", "60", "sh", "-c", "trap 'exit 0' TERM; sleep 60 & wait")
+    assert result.status == 124 and result.took < 5
+
+
+def test_every_process_gets_a_polite_signal_once(mark):
+    # Each of 40 writes a line for each TERM that it gets.
+    script = "for i in $(seq 40); do setsid sh -c 'trap \"echo $$\" TERM; echo ready >&2; " \
+             "while :; do sleep 0.01; done' %s & done; trap '' TERM; wait" % mark
+    process = tw.start("-t", "3", "-k", "1", "sh", "-c", script)
+    result = tw.finish(process)
+    assert result.err.count(b"ready") == 40
+    lines = result.out.split()
+    assert len(lines) == 40 and len(set(lines)) == 40
+    tw.assert_nothing_left(mark)
+
+
+def test_exec_with_children_of_its_own(mark, tmp_path):
+    """What a shell had started before it became treewrap is not treewrap's to end, not even
+    when the reaper is killed and all its children come to the shim."""
+    out = tmp_path / "out"
+    script = 'sleep 30.5 & exec "$@" > >(tee %s)' % out
+    process = subprocess.Popen(["bash", "-c", script, "bash", tw.TREEWRAP,
+                                *escape(mark, "setsid", "ignore", "double")],
+                               start_new_session=True)
+    tw.until(lambda: out.exists() and b"ready" in out.read_bytes(), what="ready")
+    reaper = [pid for pid in tw.children(process.pid)
+              if tw.read_proc(pid, "comm") == b"tree-reaper\n"]
+    strangers = [pid for pid in tw.children(process.pid) if pid not in reaper]
+    assert len(reaper) == 1 and len(strangers) == 2
+    os.kill(reaper[0], signal.SIGKILL)
+    assert process.wait(30) == 125
+    left = [pid for pid in tw.marked(mark) if pid not in strangers]
+    assert not left
+    sleeper = [pid for pid in strangers if b"30.5" in tw.read_proc(pid, "cmdline")]
+    assert sleeper and tw.state(sleeper[0]) in "SR"
+    os.kill(sleeper[0], signal.SIGKILL)
