@@ -48,6 +48,13 @@
 #define ROUND_PAUSE_NS	   (4 * NS_PER_MS)
 #define ROUND_PAUSE_MAX_NS (250 * NS_PER_MS)
 
+/* More members than this are a crowd, whose deaths are taken once in so much time. */
+#define CROWD	 64
+#define BATCH_NS (2 * NS_PER_MS)
+
+/* A deadline noticed so much later means that the machine is crowded. */
+#define LATE_NS (50 * NS_PER_MS)
+
 /* A child killed before its exec shares our memory until it is dead. */
 #define BIRTH_DEATH_MS 1000
 
@@ -66,7 +73,9 @@ struct reaper {
 	bool command_runs;
 	bool childless; /* waitid said ECHILD: there is no descendant */
 	bool more_to_reap;
-	bool was_asked; /* somebody or something stopped the tree */
+	bool crowded;	  /* we get the CPU late: there are many who want it */
+	bool just_walked; /* the tree's list is of this moment */
+	bool was_asked;	  /* somebody or something stopped the tree */
 	bool had_to_stop_leftovers;
 
 	int64_t timeout_at; /* absolute, as all that follow; NEVER where there is none */
@@ -179,13 +188,30 @@ static void report_survivors(struct reaper *r)
 
 /* ---- stopping ---- */
 
+/*
+ * Finds the tree, unless stop() has done so just now. If it will be killed anyway and may
+ * be forking as fast as we walk, it is stopped on the way. (As PID 1 the kernel kills all
+ * at once: nobody gets the time to fork.)
+ */
+static void find_tree(struct reaper *r)
+{
+	const bool to_be_killed = r->phase == KILLING || r->opt->ladder_length == 0;
+
+	if (r->just_walked)
+		r->just_walked = false;
+	else if (to_be_killed && (r->rounds > 0 || r->crowded) && r->tree->owner != 1)
+		tree_freeze(r->tree);
+	else
+		tree_walk(r->tree);
+}
+
 /* SIGNO and SIGCONT to everything, parents first, each process once. */
 static unsigned signal_tree_politely(struct reaper *r, int signo)
 {
 	unsigned from = 0;
 	unsigned reached = 0;
 
-	tree_walk(r->tree);
+	find_tree(r);
 	for (int walk = 0; walk < POLITE_WALKS_MAX && from < r->tree->count; walk++) {
 		reached += tree_signal(r->tree, from, signo, NULL, true, 0);
 		from = r->tree->count;
@@ -208,26 +234,14 @@ static unsigned signal_politely(struct reaper *r)
 	return 1;
 }
 
-/* To win against a crowd that forks. Without the right to, we do without. */
-static void raise_priority(void)
-{
-	const struct sched_param lowest_real_time = {.sched_priority = 1};
-
-	if (sched_setscheduler(0, SCHED_FIFO, &lowest_real_time) < 0)
-		setpriority(PRIO_PROCESS, 0, -20);
-}
-
 /*
  * One round: find, kill, children first. Most trees end by the first. What is left after
- * it may be forking as fast as we kill, so from the second on all are frozen before.
+ * it may be forking as fast as we kill, so from the second on all are frozen before; in a
+ * crowd from the first, for every process that is stopped leaves us more of the CPU.
  */
 static void kill_round(struct reaper *r)
 {
-	/* As PID 1 the kernel kills all at once: nobody gets the time to fork. */
-	if (r->rounds == 0 || r->tree->owner == 1)
-		tree_walk(r->tree);
-	else
-		tree_freeze(r->tree);
+	find_tree(r);
 	r->idle_rounds = r->died_in_round == 0 && r->rounds > 0 ? r->idle_rounds + 1 : 0;
 	r->killed_in_round = tree_kill(r->tree);
 	r->died_in_round = 0;
@@ -279,7 +293,6 @@ static void enter_killing(struct reaper *r)
 	r->verify_ends_at = r->opt->verify_for_ns > 0
 				    ? clock_after(now, r->opt->verify_for_ns)
 				    : NEVER;
-	raise_priority();
 	kill_round(r);
 	status_escalate(r->status, SIGKILL, r->killed_in_round);
 	say_more(r->status, "SIGKILL to %u process%s", r->killed_in_round,
@@ -326,13 +339,15 @@ static void stop(struct reaper *r, enum cause cause)
 		r->ending.cause = cause;
 		r->was_asked = true;
 	}
-	if (r->status->events.fd >= 0 || r->status->verbose > 0) {
-		const unsigned processes = count_living(r, NULL, 0);
-		status_stop(r->status, r->ending.cause, processes);
-		say_more(r->status, "stopping %u process%s: %s", processes,
-			 processes == 1 ? "" : "es", cause_name(r->ending.cause));
-	}
+	/* What follows needs the list too. */
+	find_tree(r);
+	r->just_walked = true;
+	status_stop(r->status, r->ending.cause, r->tree->count);
+	say_more(r->status, "stopping %u process%s: %s", r->tree->count,
+		 r->tree->count == 1 ? "" : "es", cause_name(r->ending.cause));
 	enter(r, at_once ? KILLING : STOPPING);
+	/* The first signal may have gone to the command alone. */
+	r->just_walked = false;
 }
 
 /* ---- signals that treewrap gets ---- */
@@ -402,6 +417,12 @@ static void take_link(struct reaper *r, short revents)
 }
 
 /* ---- reaping ---- */
+
+/* Many have been killed: their deaths are taken by the batch, not one by one. */
+static bool is_dying_crowd(const struct reaper *r)
+{
+	return r->phase == KILLING && r->tree->count > CROWD;
+}
 
 static void command_ended(struct reaper *r, const siginfo_t *info)
 {
@@ -532,6 +553,7 @@ static void look_at_clock(struct reaper *r)
 	const int64_t now = clock_now_ns();
 
 	if (now >= r->timeout_at) {
+		r->crowded = now - r->timeout_at > LATE_NS;
 		r->timeout_at = NEVER;
 		stop(r, CAUSE_TIMEOUT);
 	} else if (r->phase == KILLING) {
@@ -552,6 +574,8 @@ static struct timespec time_left(const struct reaper *r)
 	/* While a round's dead come in, PHASE_ENDS_AT has passed: look again soon. */
 	if (left <= 0 && r->phase == KILLING)
 		left = NS_PER_MS;
+	if (left > BATCH_NS && is_dying_crowd(r))
+		left = BATCH_NS;
 	if (left < 0 || r->more_to_reap)
 		left = 0;
 	return (struct timespec){left / NS_PER_S, left % NS_PER_S};
@@ -578,6 +602,8 @@ static unsigned fill_poll(const struct reaper *r, struct pollfd fds[])
 	fds[POLL_SIGNALS] = (struct pollfd){.fd = r->signals, .events = POLLIN};
 	fds[POLL_LINK] = (struct pollfd){.fd = r->link, .events = POLLIN};
 	fds[POLL_EVENTS] = (struct pollfd){.fd = -1, .events = POLLOUT};
+	if (is_dying_crowd(r))
+		fds[POLL_SIGNALS].fd = -1;
 	if (status_waits(r->status))
 		fds[POLL_EVENTS].fd = r->status->events.fd;
 	for (unsigned i = 0; i < r->watches->count; i++)
@@ -615,6 +641,19 @@ static void loop(struct reaper *r)
 }
 
 /* ---- birth ---- */
+
+/*
+ * Deadlines must hold, and killing must win, among a thousand processes that fork as fast
+ * as they can: one that waits for its turn with them comes seconds late. Without the
+ * right to this, we do without. The command was born before and does not inherit it.
+ */
+static void raise_priority(void)
+{
+	const struct sched_param lowest_real_time = {.sched_priority = 1};
+
+	if (sched_setscheduler(0, SCHED_FIFO, &lowest_real_time) < 0)
+		setpriority(PRIO_PROCESS, 0, -20);
+}
 
 static void let_go(struct reaper *r)
 {
@@ -690,6 +729,7 @@ static void start(struct reaper *r, const struct inherited *inherited)
 		return;
 	}
 	r->command_runs = true;
+	raise_priority();
 	let_go(r);
 	if (!wait_for_exec(r)) {
 		close(r->command.progress);

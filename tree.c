@@ -66,9 +66,14 @@ static bool is_over(const struct proc_stat *line)
 
 /* ---- who is a member ---- */
 
-static bool met(const struct tree *tree, pid_t pid)
+static bool has_bit(const uint64_t *bits, pid_t pid)
 {
-	return (tree->met[pid / 64] >> (pid % 64) & 1) != 0;
+	return (bits[pid / 64] >> (pid % 64) & 1) != 0;
+}
+
+static void set_bit(uint64_t *bits, pid_t pid)
+{
+	bits[pid / 64] |= UINT64_C(1) << (pid % 64);
 }
 
 static bool is_stranger(const struct tree *tree, pid_t pid)
@@ -184,13 +189,15 @@ static int send_signal(const struct member *member, int pidfd, int signo,
 static void add(struct tree *tree, pid_t pid, bool child, uint64_t id)
 {
 	tree->members[tree->count++] = (struct member){pid, child, id};
-	tree->met[pid / 64] |= UINT64_C(1) << (pid % 64);
+	set_bit(tree->met, pid);
 }
 
-static bool has_room_for(const struct tree *tree, pid_t pid)
+/* Is PID, if it is a member, to be put into the list? */
+static bool is_wanted(const struct tree *tree, pid_t pid, enum visit how)
 {
 	return pid > 0 && pid < TREE_NUMBERS_MAX && tree->count < TREE_MEMBERS_MAX &&
-	       !met(tree, pid);
+	       !has_bit(tree->met, pid) &&
+	       (how == JUST_LIST || !has_bit(tree->doomed, pid));
 }
 
 /* What a freeze does with the member just added, which PIDFD stands for. */
@@ -222,7 +229,7 @@ static void consider(struct tree *tree, pid_t pid, const struct member *parent,
 	pid_t its_parent;
 	uint64_t id;
 
-	if (!has_room_for(tree, pid))
+	if (!is_wanted(tree, pid, how))
 		return;
 	const int pidfd = open_pidfd(tree, pid);
 	if (pidfd < 0 && !tree->no_pidfd)
@@ -245,7 +252,7 @@ static void add_own_children(struct tree *tree, enum visit how)
 	pid_t pid;
 
 	while ((pid = proc_next_number(&numbers)) != 0) {
-		if (!has_room_for(tree, pid) || is_stranger(tree, pid))
+		if (!is_wanted(tree, pid, how) || is_stranger(tree, pid))
 			continue;
 		add(tree, pid, true, 0);
 		visit(tree, -1, how);
@@ -308,7 +315,7 @@ static void consider_scanned(struct tree *tree, pid_t pid, enum visit how)
 	struct proc_stat line;
 	int parent_fd;
 
-	if (!has_room_for(tree, pid) || !proc_read_stat(tree->proc, pid, &line))
+	if (!is_wanted(tree, pid, how) || !proc_read_stat(tree->proc, pid, &line))
 		return;
 	if (line.parent == tree->owner && !is_stranger(tree, pid)) {
 		/* Ours for certain only if waiting for it is ours: see below. */
@@ -321,7 +328,7 @@ static void consider_scanned(struct tree *tree, pid_t pid, enum visit how)
 		return;
 	}
 	if (line.parent <= 0 || line.parent >= TREE_NUMBERS_MAX ||
-	    !met(tree, line.parent))
+	    !has_bit(tree->met, line.parent))
 		return;
 	const struct member *parent = member_by_number(tree, line.parent);
 	if (parent == NULL || !meet_again(tree, parent, &parent_fd))
@@ -363,7 +370,7 @@ static void probe(struct tree *tree, enum visit how)
 		if (waitid(P_PID, (id_t)pid, &info,
 			   WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
 			continue;
-		if (!has_room_for(tree, pid) || is_stranger(tree, pid))
+		if (!is_wanted(tree, pid, how) || is_stranger(tree, pid))
 			continue;
 		add(tree, pid, true, 0);
 		visit(tree, -1, how);
@@ -480,6 +487,8 @@ unsigned tree_kill(struct tree *tree)
 		const int error = send_signal(member, pidfd, SIGKILL, NULL);
 		reached += error == 0;
 		tree->denied += error == EPERM;
+		if (error == 0)
+			set_bit(tree->doomed, member->pid);
 		if (pidfd >= 0)
 			close(pidfd);
 	}
@@ -536,6 +545,8 @@ int tree_strangers(struct tree *tree, pid_t *strangers, size_t max)
 
 void tree_reaped(struct tree *tree, pid_t pid)
 {
+	if (pid < TREE_NUMBERS_MAX)
+		tree->doomed[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
 	for (size_t i = 0; i < tree->strangers_count; i++)
 		if (tree->strangers[i] == pid)
 			tree->strangers[i] = tree->strangers[--tree->strangers_count];

@@ -51,7 +51,9 @@ struct tree {
 	unsigned moving; /* of a freeze: members that were not yet at rest */
 	unsigned denied; /* of a signal: members that we had no permission for */
 	struct member members[TREE_MEMBERS_MAX];
-	uint64_t met[TREE_NUMBERS_MAX / 64]; /* a bit for the number of each member */
+	/* A bit for each number: is in the list; was sent SIGKILL and not reaped since. */
+	uint64_t met[TREE_NUMBERS_MAX / 64];
+	uint64_t doomed[TREE_NUMBERS_MAX / 64];
 };
 
 /* What is known of a process for a report. */
@@ -89,7 +91,8 @@ unsigned tree_walk_on(struct tree *tree);
 
 /*
  * Stops members by SIGSTOP, walking until a walk finds none that moves or the bound is
- * reached. Leaves the list as tree_walk() does.
+ * reached. Those that tree_kill() has reached already are left out, they fork no more: the
+ * list has the others.
  */
 void tree_freeze(struct tree *tree);
 
