@@ -1,24 +1,75 @@
-# treewrap: see README.md. All that is needed to build is a C compiler and libcap-ng.
+# treewrap: see README.md. A C compiler and libcap-ng are all that is needed to build.
+#
+#   make              the program
+#   make demo         installs what is missing to build, builds, shows what it does
+#   make check        installs what is missing to test, builds, runs all tests
+#   make install      PREFIX= DESTDIR=
+#   make clean
 
 PREFIX  = /usr/local
 DESTDIR =
 
 CC      = cc
 CFLAGS  = -O2 -g
-WARN    = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror
-HARDEN  = -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE -fstack-clash-protection
+STANDARD = -std=gnu11 -D_GNU_SOURCE
+WARN    = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
+HARDEN  = -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE
 LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
-PARTS   = shim reaper forward signals tree proc command options watch status link descriptors privs
+PARTS   = shim reaper forward signals tree proc command options watch status link \
+	  descriptors privs
 OBJECTS = $(PARTS:=.o)
 
-all: treewrap
+ADVERSARIES = $(patsubst tests/adversaries/%.c,tests/bin/%,$(wildcard tests/adversaries/*.c))
+
+# Debian's python3, for which Debian packages pytest.
+PYTEST  = /usr/bin/python3 -m pytest
+JOBS    = 4
+TESTS   = tests
+
+all: treewrap compile_commands.json
 
 treewrap: $(OBJECTS)
 	$(CC) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(OBJECTS) $(LIBS)
 
 .c.o:
-	$(CC) $(WARN) $(HARDEN) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(STANDARD) $(WARN) $(HARDEN) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 -include $(PARTS:=.d)
+
+# For editors and analysers; only where bear is there.
+compile_commands.json: Makefile
+	@if command -v bear >/dev/null; then \
+		bear -- $(MAKE) -s --no-print-directory -B treewrap; \
+	fi
+
+demo: build-packages
+	@$(MAKE) -s treewrap
+	@sh demo.sh
+
+check: build-packages test-packages
+	@$(MAKE) -s treewrap adversaries
+	$(PYTEST) -q -n $(JOBS) --dist worksteal $(TESTS)
+
+adversaries: $(ADVERSARIES)
+
+tests/bin/%: tests/adversaries/%.c
+	@mkdir -p tests/bin
+	$(CC) $(STANDARD) -Wall -Wextra -Werror -O1 -g -pthread -o $@ $<
+
+build-packages:
+	@sh packages.sh gcc libc6-dev make libcap-ng-dev procps
+
+test-packages:
+	@sh packages.sh python3 python3-pytest python3-pytest-xdist python3-jsonschema \
+		bash util-linux procps libcap2-bin
+
+install: treewrap
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 treewrap $(DESTDIR)$(PREFIX)/bin/treewrap
+
+clean:
+	rm -rf treewrap *.o *.d tests/bin compile_commands.json
+
+.PHONY: all demo check adversaries build-packages test-packages install clean
