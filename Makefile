@@ -56,7 +56,7 @@ adversaries: $(ADVERSARIES)
 
 tests/bin/%: tests/adversaries/%.c
 	@mkdir -p tests/bin
-	$(CC) $(STANDARD) -Wall -Wextra -Werror -O1 -g -pthread -o $@ $<
+	$(CC) $(STANDARD) -Wall -Wextra -Werror -O1 -g -static -pthread -o $@ $<
 
 build-packages:
 	@sh packages.sh gcc libc6-dev make libcap-ng-dev procps

@@ -15,7 +15,7 @@ show() {
 	echo
 	echo "\$ $1 2 sh -c \"$command\""
 	began=$(date +%s%N)
-	$1 2 sh -c "$command" 2>/dev/null
+	$1 2 sh -c "$command" >/dev/null 2>&1
 	status=$?
 	took=$((($(date +%s%N) - began) / 1000000))
 	echo "  returned $status after $took ms; what is left of it:"

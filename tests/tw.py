@@ -45,6 +45,14 @@ def read_proc(pid, name):
         return b""
 
 
+def read_path(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
 def marked(mark):
     """The processes with MARK in their command line that live (a zombie has none)."""
     return [pid for pid in pids() if mark.encode() in read_proc(pid, "cmdline")]

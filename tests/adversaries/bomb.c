@@ -4,7 +4,6 @@
  * Every process forks for ever, each child in a session of its own (or all in one group).
  * ONLY TO BE RUN under a limit of the pids cgroup. Ends by itself after LIFETIME seconds.
  */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -5,7 +5,6 @@
  * and exits: nobody stays long enough to be caught by his number. Ends by itself after
  * LIFETIME seconds.
  */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

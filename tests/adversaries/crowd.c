@@ -4,7 +4,6 @@
  * COUNT sleeping processes, each in a session of its own: all children of one, or each
  * the child of the one before. Prints "ready" when all are there; then sleeps.
  */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

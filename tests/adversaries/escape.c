@@ -5,7 +5,6 @@
  * all are in place, and sleeps (or exits with CODE). MARK, in every command line, is how
  * the test finds them. Nothing lives longer than LIFETIME seconds, whatever happens.
  */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

@@ -4,7 +4,6 @@
  * Prints what a command can see of its start: one line for each open descriptor, and the
  * signals that are blocked and ignored.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
  * Hands COUNT processes over to whoever adopts orphans, and lets them die: half before
  * and half after they are handed over. Exits with 0 when all have been made.
  */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>

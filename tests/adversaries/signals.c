@@ -4,7 +4,6 @@
  * Takes every signal that can be taken and prints a line for each: number, code, value.
  * Prints "ready" first. Ends by SIGKILL, or by itself after a while.
  */
-#define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
