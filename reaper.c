@@ -613,6 +613,16 @@ static unsigned fill_poll(const struct reaper *r, struct pollfd fds[])
 	return POLL_WATCHES + r->watches->count;
 }
 
+static void look_at_all_but_children(struct reaper *r, const struct pollfd *fds)
+{
+	if (r->link >= 0)
+		take_link(r, fds[POLL_LINK].revents);
+	if (fds[POLL_EVENTS].revents != 0)
+		status_flush(r->status);
+	look_at_watches(r, fds + POLL_WATCHES);
+	look_at_clock(r);
+}
+
 /* Ends: every phase but RUNNING has a deadline (or the user asked for none), and a
  * child's death, which the kernel always tells, leads out of RUNNING. */
 static void loop(struct reaper *r)
@@ -629,14 +639,8 @@ static void loop(struct reaper *r)
 		take_signals(r);
 		if (r->more_to_reap || r->phase == KILLING)
 			look_at_children(r);
-		if (r->phase == GONE)
-			break;
-		if (r->link >= 0)
-			take_link(r, fds[POLL_LINK].revents);
-		if (fds[POLL_EVENTS].revents != 0)
-			status_flush(r->status);
-		look_at_watches(r, fds + POLL_WATCHES);
-		look_at_clock(r);
+		if (r->phase != GONE)
+			look_at_all_but_children(r, fds);
 	}
 }
 
@@ -674,30 +678,32 @@ static void let_go(struct reaper *r)
 }
 
 /*
- * Waits for the exec, or for something that comes before it. Nothing in here depends on
- * errno, which the child may write to (see command.h). False: do not go on as RUNNING.
+ * Waits for the exec, which may hang (on a network file system, say). A timeout or a
+ * watch that comes before it gives it the time of the whole ladder: a polite signal could
+ * do no more to it, and the loop will find the timeout and the watch again. Nothing in
+ * here depends on errno, which the child may write to (see command.h). False: it is dead.
  */
 static bool wait_for_exec(struct reaper *r)
 {
 	struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
-	enum cause cause = CAUSE_TIMEOUT;
+	const unsigned count = fill_poll(r, fds);
+	int64_t grace_ns;
 
-	unsigned count = fill_poll(r, fds);
+	if (__builtin_mul_overflow(r->opt->kill_after_ns, r->opt->ladder_length,
+				   &grace_ns))
+		grace_ns = NEVER;
+	struct timespec left = time_left(r);
 	fds[POLL_SIGNALS] = (struct pollfd){.fd = r->command.progress, .events = POLLIN};
 	fds[POLL_LINK].events = 0;
-	const struct timespec left = time_left(r);
 	if (ppoll(fds, count, &left, NULL) >= 0 && fds[POLL_SIGNALS].revents != 0)
 		return true;
-	if (fds[POLL_LINK].revents != 0)
-		cause = CAUSE_SHIM_KILLED;
-	for (unsigned i = 0; i < r->watches->count; i++)
-		if (fds[POLL_WATCHES + i].revents != 0)
-			cause = r->watches->watch[i].cause;
+	left = (struct timespec){grace_ns / NS_PER_S, grace_ns % NS_PER_S};
+	if (fds[POLL_LINK].revents == 0 && ppoll(fds, POLL_EVENTS, &left, NULL) > 0 &&
+	    fds[POLL_SIGNALS].revents != 0)
+		return true;
 	/* Ours, not reaped. When it is dead, our memory is our own again. */
 	kill(r->command.pid, SIGKILL);
 	poll(&fds[POLL_SIGNALS], 1, BIRTH_DEATH_MS);
-	r->ending.cause = cause;
-	r->was_asked = true;
 	return false;
 }
 
@@ -733,8 +739,10 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	let_go(r);
 	if (!wait_for_exec(r)) {
 		close(r->command.progress);
-		status_stop(r->status, r->ending.cause, 1);
-		enter(r, KILLING);
+		/* Why, before the loop finds it dead. */
+		struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
+		poll(fds, fill_poll(r, fds), 0);
+		look_at_all_but_children(r, fds);
 	} else if (command_progress(&r->command, &failure)) {
 		status_start(r->status, r->opt, r->shim, r->command.pid);
 	} else {

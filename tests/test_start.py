@@ -1,5 +1,6 @@
 """How the command is started: as if treewrap were not there."""
 
+import ctypes
 import os
 import pathlib
 import signal
@@ -279,3 +280,57 @@ def test_process_group_chosen(mark, choice):
     assert os.getpgid(command) == (command if choice == "new" else process.pid)
     process.terminate()
     process.wait(30)
+
+
+FAN_CLASS_CONTENT, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD = 4, 1, 0x40000, -100
+
+
+@pytest.fixture
+def exec_hangs(tmp_path):
+    """A program whose exec waits for the permission of a listener, who never gives it."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for fanotify")
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    listener = tw._libc.fanotify_init(FAN_CLASS_CONTENT, os.O_RDONLY)
+    if listener < 0:
+        pytest.skip("no fanotify here")
+    if tw._libc.fanotify_mark(listener, FAN_MARK_ADD, ctypes.c_uint64(FAN_OPEN_EXEC_PERM),
+                              AT_FDCWD, str(program).encode()) != 0:
+        os.close(listener)
+        pytest.skip("fanotify gives no permissions here")
+    yield program
+    os.close(listener)
+
+
+def test_timeout_while_the_exec_hangs(exec_hangs):
+    result = tw.run("-t", "0.2", "-k", "0.3", exec_hangs, limit=10)
+    assert result.status == 124
+    result = tw.run("-t", "0.2", "-k", "0", exec_hangs, limit=10)
+    assert result.status == 124 and result.took < 1
+
+
+def test_watch_while_the_exec_hangs(exec_hangs):
+    process = tw.start("--watch-stdin", "-k", "0.3", exec_hangs, stdin=subprocess.PIPE)
+    time.sleep(0.1)
+    process.stdin.close()
+    process.stdin = None
+    assert tw.finish(process, 10).status == 129
+
+
+def test_sigkill_while_the_exec_hangs(exec_hangs):
+    process = tw.start(exec_hangs)
+    reaper = tw.reaper_of(process)
+    command = tw.until(lambda: tw.children(reaper))[0]
+    time.sleep(0.1)
+    process.kill()
+    tw.wait_gone(reaper)
+    assert not os.path.exists("/proc/%d" % command)
+    process = tw.start(exec_hangs)
+    reaper = tw.reaper_of(process)
+    command = tw.until(lambda: tw.children(reaper))[0]
+    time.sleep(0.1)
+    tw.kill(reaper)
+    assert tw.finish(process, 10).status == 125
+    assert not os.path.exists("/proc/%d" % command)
