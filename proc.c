@@ -81,6 +81,34 @@ bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat)
 	return true;
 }
 
+/* The whole of a short file into TEXT as a string; "" if it cannot be read. */
+static void read_text(int fd, char *text, size_t size)
+{
+	const ssize_t got = fd < 0 ? 0 : read(fd, text, size - 1);
+
+	text[got > 0 ? got : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
+bool proc_is_frozen(int proc, pid_t pid)
+{
+	char text[4096], path[4096 + 64];
+
+	if (proc < 0)
+		return false;
+	/* Lines like "7:freezer:/some/group". */
+	read_text(proc_open_file(proc, pid, "cgroup"), text, sizeof(text));
+	char *group = strstr(text, ":freezer:");
+	if (group == NULL)
+		return false;
+	group += strlen(":freezer:");
+	group[strcspn(group, "\n")] = '\0';
+	snprintf(path, sizeof(path), "/sys/fs/cgroup/freezer%s/freezer.state", group);
+	read_text(open(path, O_RDONLY | O_CLOEXEC), text, sizeof(text));
+	return strncmp(text, "FROZEN", 6) == 0;
+}
+
 /* One more character of the file, or -1 at its end. */
 static int next_char(struct proc_numbers *numbers)
 {

@@ -45,6 +45,12 @@ int proc_open_file(int proc, pid_t pid, const char *file);
 /* False if PID is gone or hidden, or PROC is -1. */
 bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat);
 
+/*
+ * True if PID is held by the freezer of cgroup v1, where SIGKILL does not reach it (in
+ * cgroup v2 it does). Looks where everybody mounts it.
+ */
+bool proc_is_frozen(int proc, pid_t pid);
+
 /* The next number of a children file, or 0 at its end. */
 pid_t proc_next_number(struct proc_numbers *numbers);
 

@@ -143,23 +143,6 @@ static unsigned count_living(struct reaper *r, char names[][PROC_COMMAND_SIZE],
 	return living;
 }
 
-static void explain(struct reaper *r, struct survivor *survivor)
-{
-	char where[48];
-
-	tree_waits_in(r->tree, survivor->process.pid, where, sizeof(where));
-	if (survivor->process.state == 'D')
-		snprintf(survivor->reason, sizeof(survivor->reason),
-			 strstr(where, "refrigerator") ? "frozen by its cgroup"
-						       : "uninterruptible sleep%s%s",
-			 where[0] != '\0' ? " in " : "", where);
-	else if (r->tree->denied > 0)
-		snprintf(survivor->reason, sizeof(survivor->reason), "permission denied");
-	else
-		snprintf(survivor->reason, sizeof(survivor->reason),
-			 "state %c after SIGKILL", survivor->process.state);
-}
-
 static void report_survivors(struct reaper *r)
 {
 	struct ending *ending = &r->ending;
@@ -172,7 +155,7 @@ static void report_survivors(struct reaper *r)
 		if (ending->survivors < SURVIVORS_MAX) {
 			struct survivor *survivor = &ending->survivor[ending->survivors];
 			survivor->process = report;
-			explain(r, survivor);
+			tree_explain(r->tree, &report, survivor->reason, REASON_SIZE);
 			say(r->status, "process %d (%s) survived SIGKILL: %s",
 			    (int)report.pid, report.command, survivor->reason);
 		}

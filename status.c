@@ -369,7 +369,8 @@ void status_escalate(struct status *status, int signo, unsigned processes)
 /* What the command itself came to. */
 static void add_command_end(struct line *line, const struct ending *ending)
 {
-	if (ending->command_ended && ending->signo == 0)
+	if (ending->command_ended && ending->cause != CAUSE_EXEC_FAILED &&
+	    ending->signo == 0)
 		add(line, ",\"exit_code\":%d", ending->exit_code);
 	else
 		add(line, ",\"exit_code\":null");

@@ -575,16 +575,28 @@ bool tree_describe(struct tree *tree, unsigned index, struct tree_report *report
 	return true;
 }
 
-void tree_waits_in(struct tree *tree, pid_t pid, char *text, size_t size)
+void tree_explain(struct tree *tree, const struct tree_report *report, char *text,
+		  size_t size)
 {
-	const int fd = tree->proc < 0 ? -1 : proc_open_file(tree->proc, pid, "wchan");
-	ssize_t got = 0;
+	char where[48] = "";
+	const int fd =
+		tree->proc < 0 ? -1 : proc_open_file(tree->proc, report->pid, "wchan");
 
 	if (fd >= 0) {
-		got = read(fd, text, size - 1);
+		const ssize_t got = read(fd, where, sizeof(where) - 1);
+		where[got > 0 ? got : 0] = '\0';
 		close(fd);
 	}
-	text[got > 0 ? got : 0] = '\0';
-	if (strcmp(text, "0") == 0)
-		text[0] = '\0';
+	if (report->state != 'D')
+		/* Why it is ours: described a moment ago; and 0 is no signal. */
+		snprintf(text, size, "%s",
+			 kill(report->pid, 0) < 0 && errno == EPERM
+				 ? "permission denied"
+				 : "it has not ended yet");
+	else if (proc_is_frozen(tree->proc, report->pid))
+		snprintf(text, size, "frozen by its cgroup");
+	else if (where[0] != '\0' && where[0] != '0')
+		snprintf(text, size, "uninterruptible sleep in %s", where);
+	else
+		snprintf(text, size, "uninterruptible sleep");
 }

@@ -51,7 +51,8 @@ struct tree {
 	unsigned moving; /* of a freeze: members that were not yet at rest */
 	unsigned denied; /* of a signal: members that we had no permission for */
 	struct member members[TREE_MEMBERS_MAX];
-	/* A bit for each number: is in the list; was sent SIGKILL and not reaped since. */
+	/* A bit for each number: is in the list; was sent SIGKILL and not reaped since.
+	 */
 	uint64_t met[TREE_NUMBERS_MAX / 64];
 	uint64_t doomed[TREE_NUMBERS_MAX / 64];
 };
@@ -91,8 +92,8 @@ unsigned tree_walk_on(struct tree *tree);
 
 /*
  * Stops members by SIGSTOP, walking until a walk finds none that moves or the bound is
- * reached. Those that tree_kill() has reached already are left out, they fork no more: the
- * list has the others.
+ * reached. Those that tree_kill() has reached already are left out, they fork no more:
+ * the list has the others.
  */
 void tree_freeze(struct tree *tree);
 
@@ -118,7 +119,12 @@ unsigned tree_kill(struct tree *tree);
  */
 bool tree_describe(struct tree *tree, unsigned index, struct tree_report *report);
 
-/* The kernel function that PID sleeps in ("nfs_wait_bit"), or "" if not to be known. */
-void tree_waits_in(struct tree *tree, pid_t pid, char *text, size_t size);
+/*
+ * Why the process of REPORT has outlived tree_kill(), in words for TEXT: frozen, in
+ * uninterruptible sleep (and in which kernel function, if that may be read), or not ours
+ * to signal.
+ */
+void tree_explain(struct tree *tree, const struct tree_report *report, char *text,
+		  size_t size);
 
 #endif
