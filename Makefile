@@ -50,7 +50,8 @@ demo: build-packages
 
 check: build-packages test-packages
 	@$(MAKE) -s treewrap adversaries
-	$(PYTEST) -q -n $(JOBS) --dist worksteal $(TESTS)
+	$(PYTEST) -q -n $(JOBS) -m 'not heavy' $(TESTS)
+	$(PYTEST) -q -m heavy $(TESTS)
 
 adversaries: $(ADVERSARIES)
 

@@ -9,6 +9,9 @@ import time
 import pytest
 import tw
 
+# These want the machine for themselves: see the Makefile.
+pytestmark = pytest.mark.heavy
+
 NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
 
@@ -131,7 +134,7 @@ def test_large_tree_against_the_kernel(mark, shape):
         process.stdout.close(), process.stderr.close()
         ratios.append(ours / kernel)
         print("kernel %.3f s, treewrap %.3f s" % (kernel, ours))
-        if ours < 1.5 * kernel:
+        if ours < 2 * kernel:
             return
     raise AssertionError(ratios)
 

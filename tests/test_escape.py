@@ -152,12 +152,12 @@ def test_ladder_ends_early(mark):
 
 def test_every_process_gets_a_polite_signal_once(mark):
     # Each of 40 writes a line for each TERM that it gets.
-    script = "for i in $(seq 40); do setsid sh -c 'trap \"echo $$\" TERM; echo ready >&2; " \
+    script = "for i in $(seq 40); do setsid sh -c 'trap \"echo $$\" TERM; echo ready; " \
              "while :; do sleep 0.01; done' %s & done; trap '' TERM; wait" % mark
-    process = tw.start("-t", "3", "-k", "1", "sh", "-c", script)
-    result = tw.finish(process)
-    assert result.err.count(b"ready") == 40
-    lines = result.out.split()
+    process = tw.start("--stop-on", "USR1", "-k", "1", "sh", "-c", script)
+    [tw.ready(process) for _ in range(40)]
+    process.send_signal(signal.SIGUSR1)
+    lines = tw.finish(process).out.split()
     assert len(lines) == 40 and len(set(lines)) == 40
     tw.assert_nothing_left(mark)
 
