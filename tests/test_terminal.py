@@ -1,0 +1,311 @@
+"""On a real terminal: a person who puts treewrap before a command must not notice it. What is
+to be expected is shown without treewrap in the same test where that makes it plainer."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+import tw
+
+PROMPT = b"PROMPT> "
+
+
+class Terminal:
+    """A shell on a pseudo-terminal, driven by what a person would type."""
+
+    def __init__(self, *command):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(PS1=PROMPT.decode(), TERM="vt100", T=tw.TREEWRAP, HISTFILE="",
+                              BIN=tw.BIN, LESS="-R")
+            os.environ.pop("PROMPT_COMMAND", None)
+            command = command or ("bash", "--norc", "--noprofile", "--noediting", "-i")
+            os.execvp(command[0], command)
+        self.seen = b""
+
+    def read_until(self, pattern, limit=10):
+        """Everything up to the end of what matches PATTERN."""
+        deadline = time.monotonic() + limit
+        while True:
+            match = re.search(pattern, self.seen, re.S)
+            if match:
+                out, self.seen = self.seen[:match.end()], self.seen[match.end():]
+                return out
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self.fd], [], [], left)[0], (
+                "no %r in %r" % (pattern, self.seen))
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:
+                data = b""
+            assert data, "the terminal is gone: %r" % self.seen
+            self.seen += data
+
+    def type(self, text):
+        os.write(self.fd, text if isinstance(text, bytes) else text.encode())
+
+    def prompt(self, limit=10):
+        return self.read_until(re.escape(PROMPT), limit)
+
+    def run(self, line, limit=10):
+        """What LINE prints, up to the next prompt."""
+        self.type(line + "\n")
+        self.read_until(rb"\n", limit)
+        return self.prompt(limit)[:-len(PROMPT)].replace(b"\r", b"")
+
+    def foreground(self):
+        return struct.unpack("i", fcntl.ioctl(self.fd, termios.TIOCGPGRP, b"\0" * 4))[0]
+
+    def close(self):
+        os.close(self.fd)
+        deadline = time.monotonic() + 10
+        while os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > deadline:
+                os.kill(self.pid, signal.SIGKILL)
+            time.sleep(0.01)
+        tw.reap_adopted()
+
+
+@pytest.fixture
+def terminal():
+    made = Terminal()
+    made.prompt()
+    yield made
+    made.close()
+
+
+WRAP = pytest.mark.parametrize("wrap", ["", "$T "], ids=["bare", "treewrap"])
+
+
+@WRAP
+def test_ctrl_c_reaches_the_command_once(terminal, mark, wrap):
+    terminal.type("%s$BIN/signals %s\n" % (wrap, mark))
+    terminal.read_until(rb"ready \d+\r\n")
+    for _ in range(3):
+        terminal.type(b"\x03")
+        terminal.read_until(rb"2 128 0 0\r\n")
+        time.sleep(0.1)
+    command = [pid for pid in tw.marked(mark) if tw.read_proc(pid, "comm") == b"signals\n"][0]
+    os.kill(command, signal.SIGKILL)
+    # Nothing but the end: no signal came twice.
+    rest = terminal.prompt()
+    assert b" 128 " not in rest
+
+
+@WRAP
+def test_ctrl_c_ends_a_loop(terminal, wrap):
+    terminal.type("for i in 1 2 3; do echo round $i; %ssleep 5; done\n" % wrap)
+    terminal.read_until(rb"round 1\r\n")
+    time.sleep(0.3)
+    terminal.type(b"\x03")
+    assert b"round 2" not in terminal.prompt()
+    assert terminal.run("echo $?") == b"130\n"
+
+
+@WRAP
+def test_ctrl_backslash(terminal, wrap):
+    terminal.run("ulimit -c 0")
+    terminal.type("%ssleep 5\n" % wrap)
+    time.sleep(0.3)
+    terminal.type(b"\x1c")
+    assert b"Quit" in terminal.prompt()
+    assert terminal.run("echo $?") == b"131\n"
+
+
+@WRAP
+def test_ctrl_z_bg_fg(terminal, mark, wrap):
+    terminal.type("%ssh -c 'trap \"echo got int; exit 3\" INT; echo ready; "
+                  "while :; do sleep 0.05; done' %s\n" % (wrap, mark))
+    terminal.read_until(rb"ready\r\n")
+    for _ in range(3):
+        terminal.type(b"\x1a")
+        assert b"Stopped" in terminal.prompt()
+        assert b"Stopped" in terminal.run("jobs")
+        before = {pid for pid in tw.marked(mark)}
+        assert all(tw.state(pid) == "T" for pid in before
+                   if tw.read_proc(pid, "comm") != b"tree-reaper\n")
+        terminal.run("bg")
+        tw.until(lambda: all(tw.state(pid) != "T" for pid in tw.marked(mark)))
+        assert b"Running" in terminal.run("jobs")
+        terminal.type(b"fg\n")
+        terminal.read_until(rb"fg\r\n")
+        time.sleep(0.1)
+    terminal.type(b"\x1a")
+    terminal.prompt()
+    terminal.type(b"fg\n")
+    time.sleep(0.2)
+    terminal.type(b"\x03")
+    assert terminal.prompt().count(b"^Cgot int\r\n") == 1
+    assert terminal.run("echo $?") == b"3\n"
+    assert terminal.run("jobs") == b""
+    tw.assert_nothing_left(mark)
+
+
+@WRAP
+def test_ctrl_z_many_times(terminal, mark, wrap):
+    """The race between stop and continue."""
+    shell = terminal.foreground()
+    # (Not a shell: one that is about to start a program cannot stop.)
+    terminal.type("%s$BIN/escape %s\n" % (wrap, mark))
+    terminal.read_until(rb"ready\r\n")
+    for turn in range(100):
+        terminal.type(b"\x1a")
+        assert b"Stopped" in terminal.prompt(), turn
+        terminal.type(b"fg\n")
+        # Until the shell has continued it, Ctrl-Z would be lost without treewrap too.
+        command = [pid for pid in tw.marked(mark) if tw.read_proc(pid, "comm") == b"escape\n"][0]
+        tw.until(lambda: terminal.foreground() != shell and tw.state(command) != "T")
+        terminal.seen = b""
+        time.sleep(0.001 * (turn % 10))
+    time.sleep(0.1)
+    terminal.type(b"\x03")
+    terminal.prompt()
+    tw.assert_nothing_left(mark)
+
+
+@WRAP
+def test_a_command_that_ignores_ctrl_z(terminal, mark, wrap):
+    terminal.type("%ssh -c 'trap \"\" TSTP; echo ready; sleep 0.5; echo done' %s\n" % (wrap, mark))
+    terminal.read_until(rb"ready\r\n")
+    terminal.type(b"\x1a")
+    out = terminal.prompt()
+    assert b"done" in out and b"Stopped" not in out
+
+
+def test_ctrl_z_inside_a_shell_inside_treewrap(terminal, mark):
+    terminal.type("$T -- bash --norc --noprofile --noediting -i\n")
+    out = terminal.prompt()
+    assert b"job control" not in out
+    terminal.type("sleep 77\n")
+    time.sleep(0.3)
+    terminal.type(b"\x1a")
+    assert b"Stopped" in terminal.prompt()
+    terminal.type("fg\n")
+    time.sleep(0.2)
+    terminal.type(b"\x03")
+    terminal.prompt()
+    assert terminal.run("exit 4").endswith(b"")
+    assert terminal.run("echo $?") == b"4\n"
+
+
+@WRAP
+def test_ctrl_z_of_a_pipeline(terminal, mark, wrap):
+    terminal.type("sh -c 'echo ready; sleep 60' %s | %scat | %scat\n" % (mark, wrap, wrap))
+    terminal.read_until(rb"ready\r\n")
+    time.sleep(0.3)
+    terminal.type(b"\x1a")
+    assert b"Stopped" in terminal.prompt()
+    terminal.type("fg\n")
+    terminal.read_until(rb"fg\r\n")
+    time.sleep(0.3)
+    terminal.type(b"\x03")
+    terminal.prompt()
+    assert terminal.run("jobs") == b""
+    tw.until(lambda: not tw.marked(mark))
+
+
+def test_timeout_during_a_stop(terminal, mark):
+    terminal.type("$T -t 1 sh -c 'echo ready; sleep 60' %s\n" % mark)
+    terminal.read_until(rb"ready\r\n")
+    terminal.type(b"\x1a")
+    assert b"Stopped" in terminal.prompt()
+    tw.until(lambda: not tw.marked(mark), 5)
+    assert b"Exit 124" in terminal.run("sleep 0.2; jobs")
+
+
+@WRAP
+def test_reads_the_terminal(terminal, wrap):
+    terminal.type("%ssh -c 'echo ready; read line; echo \"<$line>\"'\n" % wrap)
+    terminal.read_until(rb"ready\r\n")
+    terminal.type("hello\n")
+    assert b"<hello>" in terminal.prompt()
+    assert b"speed" in terminal.run("%ssh -c 'stty -a </dev/tty'" % wrap)
+
+
+@WRAP
+def test_never_stopped_in_the_foreground(terminal, wrap):
+    terminal.run("stty tostop")
+    assert terminal.run("echo x | %scat" % wrap) == b"x\n"
+    assert b"999" in terminal.run("%sseq 1000 | cat" % wrap)
+    assert b"speed" in terminal.run("true | %sstty -a </dev/tty" % wrap)
+    assert terminal.run("jobs") == b""
+
+
+@pytest.mark.parametrize("line", ["seq 100 >{0}; cat {0} | $T less", "$T seq 100000 | less",
+                                  "seq 100 >{0}; $T less {0}"])
+def test_less(terminal, tmp_path, line):
+    terminal.type(line.format(tmp_path / "f") + "\n")
+    terminal.read_until(rb"1[^\n]*\r\n2[^\n]*\r\n3[^\n]*\r\n")
+    time.sleep(0.2)
+    terminal.type("q")
+    terminal.prompt()
+    assert terminal.run("jobs") == b""
+
+
+def test_foreground_group_is_never_changed(terminal, mark):
+    shell = terminal.foreground()
+    terminal.type("$T sh -c 'echo ready; sleep 0.3' %s\n" % mark)
+    terminal.read_until(rb"ready\r\n")
+    job = terminal.foreground()
+    assert job == os.getpgid([pid for pid in tw.marked(mark)
+                              if tw.read_proc(pid, "comm") == b"treewrap\n"][0])
+    terminal.prompt()
+    assert terminal.foreground() == shell != job
+
+
+@WRAP
+def test_background_job_that_reads_is_stopped(terminal, mark, wrap):
+    terminal.run("%scat &" % wrap)
+    tw.until(lambda: b"Stopped" in terminal.run("jobs"))
+    terminal.type("fg\n")
+    terminal.read_until(rb"cat\r\n")
+    terminal.type("line\n")
+    terminal.read_until(rb"line\r\nline\r\n")
+    terminal.type(b"\x04")
+    terminal.prompt()
+    assert terminal.run("jobs") == b""
+
+
+def test_closing_the_terminal_ends_the_tree(mark):
+    for options, command in (("", "sh -c 'echo ready; sleep 60; :'"),
+                             ("--watch-stdin -k 0.2",
+                              "sh -c 'trap \"\" HUP TERM; echo ready; while :; do sleep 1; done'")):
+        terminal = Terminal()
+        terminal.prompt()
+        terminal.type("$T %s %s %s\n" % (options, command, mark))
+        terminal.read_until(rb"ready\r\n")
+        terminal.close()
+        tw.until(lambda: not tw.marked(mark), 5)
+
+
+def test_window_size_reaches_the_command(terminal, mark):
+    terminal.type("$T $BIN/signals %s\n" % mark)
+    terminal.read_until(rb"ready \d+\r\n")
+    fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 100, 0, 0))
+    terminal.read_until(rb"28 128 0 0\r\n")
+    command = [pid for pid in tw.marked(mark) if tw.read_proc(pid, "comm") == b"signals\n"][0]
+    time.sleep(0.1)
+    os.kill(command, signal.SIGKILL)
+    assert b"28 " not in terminal.prompt()
+
+
+def test_kill_of_the_job(terminal, mark):
+    terminal.type("$T $BIN/escape %s setsid ignore double &\n" % mark)
+    terminal.read_until(rb"ready\r\n")
+    terminal.run("kill -9 %1; wait")
+    tw.until(lambda: not tw.marked(mark), 5)
+
+
+def test_messages_to_the_terminal(terminal):
+    """The reaper is in a background group: with tostop, its writing must not stop it."""
+    terminal.run("stty tostop")
+    assert b"treewrap: stopping" in terminal.run("$T -v -t 0.2 sleep 5")
+    assert terminal.run("jobs") == b""
