@@ -64,7 +64,7 @@ build-packages:
 
 test-packages:
 	@sh packages.sh python3 python3-pytest python3-pytest-xdist python3-jsonschema \
-		bash util-linux procps libcap2-bin
+		bash util-linux procps tmux less
 
 install: treewrap
 	install -d $(DESTDIR)$(PREFIX)/bin

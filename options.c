@@ -57,7 +57,13 @@ static const char usage[] =
 	"  -v, --verbose              say what was stopped, why, and what was left\n"
 	"  -h, --help    --version    -l, --license\n"
 	"\n"
-	"-s and -w are accepted for tini's sake and change nothing.\n"
+	"As tini has them:\n"
+	"  -p SIGNAL                  act as if SIGNAL was received when the parent "
+	"ends\n"
+	"  -w                         tell of every orphan that is reaped\n"
+	"  -s                         nothing: treewrap reaps orphans always\n"
+	"  TINI_KILL_PROCESS_GROUP (as -g), TINI_VERBOSITY (2 and more: as -v)\n"
+	"\n"
 	"DURATION: a number with ms, s (default), m, h or d; 0: never.\n"
 	"Exit status: COMMAND's; 128+N if signal N ended it; 123 leftovers, 124 "
 	"timeout,\n"
@@ -85,7 +91,7 @@ enum long_only {
 	OPT_VERSION,
 };
 
-static const char short_options[] = "+:t:k:ge:vswlh";
+static const char short_options[] = "+:t:k:ge:p:vswlh";
 
 static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, 't'},
@@ -115,7 +121,7 @@ static const struct option long_options[] = {
 
 /* What was seen, so that contradictions can be named. */
 struct seen {
-	bool group, forward_to, linger;
+	bool group, forward_to, linger, watch_parent;
 };
 
 static void print_and_exit(const char *text)
@@ -353,6 +359,10 @@ static void take_value(struct options *opt, struct seen *seen, int option, char 
 	case OPT_WATCH_PID:
 		add_watch_pid(opt, word);
 		break;
+	case 'p':
+		opt->watch_parent = true;
+		opt->parent_signal = signal_of("-p", word);
+		break;
 	case OPT_STATUS_FD:
 		opt->status_fd = descriptor("--status-fd", word);
 		break;
@@ -374,6 +384,9 @@ static void take_flag(struct options *opt, struct seen *seen, int option)
 	case 'v':
 		opt->verbose++;
 		break;
+	case 'w':
+		opt->tell_reaped = true;
+		break;
 	case OPT_PRESERVE_STATUS:
 		opt->preserve_status = true;
 		break;
@@ -382,6 +395,7 @@ static void take_flag(struct options *opt, struct seen *seen, int option)
 		break;
 	case OPT_WATCH_PARENT:
 		opt->watch_parent = true;
+		seen->watch_parent = true;
 		break;
 	case 'h':
 		print_and_exit(usage);
@@ -410,6 +424,18 @@ _Noreturn static void bad_option(int complaint, char **argv)
 	die("'%s' takes no value", word);
 }
 
+/* tini's variables; not for a set-user-ID treewrap, which its caller must not steer. */
+static void take_environment(struct options *opt, const struct seen *seen)
+{
+	const char *verbosity = secure_getenv("TINI_VERBOSITY");
+
+	if (secure_getenv("TINI_KILL_PROCESS_GROUP") != NULL && !seen->forward_to)
+		opt->forward_to = TO_GROUP;
+	/* tini starts from 1, and tells what it does from 2. */
+	if (verbosity != NULL && opt->verbose == 0 && atoi(verbosity) > 1)
+		opt->verbose = 1;
+}
+
 static void check(const struct options *opt, const struct seen *seen)
 {
 	if (seen->group && seen->forward_to && opt->forward_to != TO_GROUP)
@@ -418,6 +444,8 @@ static void check(const struct options *opt, const struct seen *seen)
 		die("--linger contradicts --leftovers wait");
 	if (seen->linger && opt->leftovers == LEFTOVERS_LEAVE)
 		die("--linger contradicts --leftovers leave");
+	if (seen->watch_parent && opt->parent_signal != 0)
+		die("-p contradicts --watch-parent");
 	if (opt->leftovers == LEFTOVERS_LEAVE && getpid() == 1)
 		die("--leftovers leave: nothing outlives PID 1, which treewrap is here");
 	for (unsigned i = 0; i < opt->watch_fds; i++)
@@ -455,6 +483,7 @@ void options_parse(struct options *opt, int argc, char **argv)
 		opt->ladder[opt->ladder_length++] = SIGTERM;
 	if (opt->kill_after_ns == 0)
 		opt->ladder_length = 0;
+	take_environment(opt, &seen);
 	check(opt, &seen);
 	opt->command = argv + optind;
 	opt->name = argv[optind];

@@ -46,6 +46,7 @@ struct options {
 
 	bool watch_stdin;
 	bool watch_parent;
+	int parent_signal; /* forward this when the parent ends, do not stop; 0: stop */
 	int watch_fd[WATCH_MAX];
 	unsigned watch_fds;
 	pid_t watch_pid[WATCH_MAX];
@@ -61,6 +62,7 @@ struct options {
 
 	int status_fd; /* -1: none */
 	unsigned verbose;
+	bool tell_reaped;
 };
 
 /*

@@ -312,7 +312,8 @@ static void enter(struct reaper *r, enum phase phase)
 /* CAUSE stops the tree, unless it is being stopped already. */
 static void stop(struct reaper *r, enum cause cause)
 {
-	const bool at_once = cause == CAUSE_SHIM_KILLED;
+	const bool at_once = cause == CAUSE_SHIM_KILLED ||
+			     (cause == CAUSE_PARENT && r->opt->parent_signal == SIGKILL);
 
 	if (r->phase >= (at_once ? KILLING : STOPPING))
 		return;
@@ -447,6 +448,8 @@ static void child_changed(struct reaper *r, const siginfo_t *info)
 		r->ending.killed++;
 	if (is_command)
 		command_ended(r, info);
+	else if (r->opt->tell_reaped)
+		say(r->status, "reaped orphan %d", (int)info->si_pid);
 }
 
 /* Fetches what there is; what is left over for the next turn sets MORE_TO_REAP. */
@@ -564,6 +567,17 @@ static struct timespec time_left(const struct reaper *r)
 	return (struct timespec){left / NS_PER_S, left % NS_PER_S};
 }
 
+/* With -p: as if the signal had been sent to treewrap, which SIGKILL would have ended. */
+static void parent_ended(struct reaper *r)
+{
+	const struct arrived arrived = {.signo = r->opt->parent_signal, .code = SI_USER};
+
+	if (arrived.signo == SIGKILL)
+		stop(r, CAUSE_PARENT);
+	else
+		receive(r, &arrived);
+}
+
 static void look_at_watches(struct reaper *r, const struct pollfd *fds)
 {
 	for (unsigned i = 0; i < r->watches->count; i++) {
@@ -573,7 +587,10 @@ static void look_at_watches(struct reaper *r, const struct pollfd *fds)
 		/* Once is enough; it would be ready for ever. */
 		close(watch->fd);
 		watch->fd = -1;
-		stop(r, watch->cause);
+		if (watch->cause == CAUSE_PARENT && r->opt->parent_signal != 0)
+			parent_ended(r);
+		else
+			stop(r, watch->cause);
 	}
 }
 
