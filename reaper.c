@@ -769,6 +769,11 @@ static struct outcome conclude(struct reaper *r)
 		return (struct outcome){STATUS_FAILED, 0};
 	if (ending->cause == CAUSE_EXEC_FAILED)
 		return (struct outcome){ending->status, 0};
+	if (!ending->command_ended && !r->was_asked) {
+		/* The kernel tells each child's end once; if not to us, 0 would be a guess. */
+		say(r->status, "the status of '%s' was lost", r->opt->name);
+		return (struct outcome){STATUS_FAILED, 0};
+	}
 	if (r->was_asked && !(r->opt->preserve_status && ending->command_ended)) {
 		outcome.status =
 			ending->cause == CAUSE_TIMEOUT ? STATUS_TIMEOUT : STATUS_WATCH;

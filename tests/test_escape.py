@@ -23,7 +23,7 @@ def escape(mark, *kinds, code=None):
 
 
 def end_by_timeout(mark, kinds):
-    process = tw.start(*LADDER, "-t", "0.4" if len(kinds) == 1 else "2", *escape(mark, *kinds))
+    process = tw.start(*LADDER, "-t", "1" if len(kinds) == 1 else "3", *escape(mark, *kinds))
     tw.ready(process)
     return tw.finish(process).status, 124
 

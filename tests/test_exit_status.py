@@ -25,14 +25,15 @@ def test_own_status(code):
 def test_ended_by_signal(signo, tmp_path):
     # Raw, for libc refuses two of them. In tmp_path, where a core file does not matter.
     code = "import ctypes,os,resource; resource.setrlimit(resource.RLIMIT_CORE,(0,0)); " \
-           "c=ctypes.CDLL(None); c.signal(%d,0); c.syscall(62,os.getpid(),%d)" % (signo, signo)
+           "c=ctypes.CDLL(None); c.signal(%d,0); r=c.syscall(62,os.getpid(),%d); " \
+           "print(r, open('/proc/self/status').read())" % (signo, signo)
     if os.uname().machine != "x86_64" and signo in (32, 33):
         pytest.skip("the number of kill(2) is x86-64's")
     result = tw.run("/usr/bin/python3", "-c", code, cwd=tmp_path)
     if signo in (signal.SIGINT, signal.SIGQUIT):
         assert result.status == -signo
     else:
-        assert result.status == 128 + signo
+        assert result.status == 128 + signo, result
     assert not list(tmp_path.iterdir())
 
 

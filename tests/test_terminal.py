@@ -213,11 +213,11 @@ def test_ctrl_z_of_a_pipeline(terminal, mark, wrap):
 
 
 def test_timeout_during_a_stop(terminal, mark):
-    terminal.type("$T -t 1 sh -c 'echo ready; sleep 60' %s\n" % mark)
+    terminal.type("$T -t 3 sh -c 'echo ready; sleep 60' %s\n" % mark)
     terminal.read_until(rb"ready\r\n")
     terminal.type(b"\x1a")
     assert b"Stopped" in terminal.prompt()
-    tw.until(lambda: not tw.marked(mark), 5)
+    tw.until(lambda: not tw.marked(mark), 8)
     assert b"Exit 124" in terminal.run("sleep 0.2; jobs")
 
 

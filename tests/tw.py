@@ -102,6 +102,7 @@ def start(*args, **keywords):
     keywords.setdefault("stdout", subprocess.PIPE)
     keywords.setdefault("stderr", subprocess.PIPE)
     keywords.setdefault("start_new_session", True)
+    keywords.setdefault("bufsize", 0)  # so that select tells of every line
     keywords["env"] = dict(os.environ, TREEWRAP=TREEWRAP, **keywords.get("env", {}))
     return subprocess.Popen([TREEWRAP, *map(str, args)], **keywords)
 
