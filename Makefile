@@ -17,7 +17,7 @@ HARDEN  = -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE
 LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
-PARTS   = shim reaper forward signals tree proc command options watch status link \
+PARTS   = shim relay reaper forward signals tree proc command options watch status link \
 	  descriptors privs
 OBJECTS = $(PARTS:=.o)
 

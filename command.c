@@ -203,10 +203,15 @@ int command_start(struct command *cmd, const struct options *opt,
 	/* qemu-user shares memory only with threads: take a copy there. */
 	if (cmd->pid < 0 && errno == EINVAL)
 		cmd->pid = clone(child, stack + sizeof(stack), SIGCHLD, &birth);
+	if (cmd->pid > 0) {
+		close(ends[1]);
+		return 0;
+	}
 	const int why = errno;
+	close(ends[0]);
 	close(ends[1]);
 	errno = why;
-	return cmd->pid < 0 ? -1 : 0;
+	return -1;
 }
 
 bool command_progress(struct command *cmd, struct failure *failure)

@@ -35,8 +35,8 @@ bool command_has_terminal(void);
  * it gets one of its own. Returns 0 with CMD filled, or -1 and errno.
  *
  * THE CHILD RUNS IN OUR MEMORY until its exec, as after vfork(2), but beside us and
- * not before us, so that a deadline holds even if the exec hangs. Until
- * command_progress() has answered, call nothing that depends on errno.
+ * not before us, so that a deadline holds even if the exec hangs. Until its progress pipe
+ * is readable, call nothing that can fail: errno is the child's as well as ours.
  */
 int command_start(struct command *cmd, const struct options *opt,
 		  const struct inherited *inherited, pid_t owner, pid_t shim,

@@ -56,18 +56,28 @@ static void forward_to_group(const struct forwarding *f, int signo, siginfo_t *i
 		forward_to_tree(f, signo, info, getpgid(f->command->pid));
 }
 
-/* True if the terminal sent it to the whole group, of which the command has its copy. */
-static bool command_has_it(const struct forwarding *f, const struct arrived *arrived)
+bool forward_is_by_terminal(int signo)
 {
 	static const int by_terminal[] = {SIGINT,  SIGQUIT, SIGTSTP, SIGHUP,
 					  SIGCONT, SIGTTIN, SIGTTOU, SIGWINCH};
 
+	for (size_t i = 0; i < sizeof(by_terminal) / sizeof(by_terminal[0]); i++)
+		if (signo == by_terminal[i])
+			return true;
+	return false;
+}
+
+/* True if the terminal sent it to the whole group, of which the command has its copy. */
+static bool command_has_it(const struct forwarding *f, const struct arrived *arrived)
+{
 	if (arrived->code != SI_KERNEL || f->command == NULL)
 		return false;
-	for (size_t i = 0; i < sizeof(by_terminal) / sizeof(by_terminal[0]); i++)
-		if (arrived->signo == by_terminal[i])
-			return getpgid(f->command->pid) == f->shim_group;
-	return false;
+	/* A hangup is told to the session's leader alone. */
+	if (f->shim_leads_session &&
+	    (arrived->signo == SIGHUP || arrived->signo == SIGCONT))
+		return false;
+	return forward_is_by_terminal(arrived->signo) &&
+	       getpgid(f->command->pid) == f->shim_group;
 }
 
 bool forward(const struct forwarding *f, const struct arrived *arrived,

@@ -15,6 +15,7 @@ struct forwarding {
 	struct tree *tree;
 	const struct command *command; /* not reaped yet; NULL if it has been */
 	pid_t shim_group;
+	bool shim_leads_session;
 };
 
 /* What became of it. */
@@ -30,5 +31,8 @@ struct forwarded {
  */
 bool forward(const struct forwarding *forwarding, const struct arrived *arrived,
 	     struct forwarded *forwarded);
+
+/* True if SIGNO is one that a terminal sends to its foreground group or session. */
+bool forward_is_by_terminal(int signo);
 
 #endif

@@ -71,8 +71,6 @@ bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat)
 		const uint64_t value = strtoull(field, &field, 10);
 		if (i == 4)
 			stat->parent = (pid_t)value;
-		else if (i == 5)
-			stat->group = (pid_t)value;
 		else if (i == 20)
 			stat->threads = (long)value;
 		else if (i == 22)

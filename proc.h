@@ -13,7 +13,7 @@
 struct proc_stat {
 	char command[PROC_COMMAND_SIZE]; /* ends in a NUL; may hold any byte */
 	char state;
-	pid_t parent, group;
+	pid_t parent;
 	long threads;
 	uint64_t start; /* in clock ticks since boot */
 };

@@ -24,6 +24,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -66,7 +67,8 @@ struct reaper {
 	struct status *status;
 	struct watches *watches;
 	int signals, link;
-	pid_t shim, shim_group;
+	pid_t shim, front, shim_group;
+	bool shim_leads_session;
 
 	enum phase phase;
 	struct command command;
@@ -92,6 +94,7 @@ struct reaper {
 };
 
 static void enter(struct reaper *r, enum phase phase);
+static void look_at_children(struct reaper *r);
 
 /* ---- the shim ---- */
 
@@ -227,6 +230,8 @@ static void kill_round(struct reaper *r)
 	find_tree(r);
 	r->idle_rounds = r->died_in_round == 0 && r->rounds > 0 ? r->idle_rounds + 1 : 0;
 	r->killed_in_round = tree_kill(r->tree);
+	if (r->killed_in_round == 0)
+		tree_pardon(r->tree);
 	r->died_in_round = 0;
 	r->rounds++;
 	r->round_began_at = clock_now_ns();
@@ -243,6 +248,10 @@ static void kill_round(struct reaper *r)
 static void continue_killing(struct reaper *r, int64_t now)
 {
 	if (now >= r->verify_ends_at) {
+		/* A round may have taken long, and they may have died meanwhile. */
+		look_at_children(r);
+		if (r->phase == GONE)
+			return;
 		report_survivors(r);
 		enter(r, GONE);
 		return;
@@ -343,6 +352,7 @@ static void pass_to_command(struct reaper *r, const struct arrived *arrived)
 		.tree = r->tree,
 		.command = r->command_runs ? &r->command : NULL,
 		.shim_group = r->shim_group,
+		.shim_leads_session = r->shim_leads_session,
 	};
 	struct forwarded forwarded;
 
@@ -395,7 +405,7 @@ static void take_link(struct reaper *r, short revents)
 			receive(r, &message.signal);
 	if ((revents & (POLLHUP | POLLERR)) != 0) {
 		close(r->link);
-		r->link = -1;
+		r->link = r->status->link = -1;
 		stop(r, CAUSE_SHIM_KILLED);
 	}
 }
@@ -438,6 +448,12 @@ static void child_changed(struct reaper *r, const siginfo_t *info)
 			continue_shim(r);
 		}
 		return;
+	case CLD_TRAPPED:
+		/* It has asked its parent to trace it, which is not our business. It gets
+		 * the signal that it was to get. Fails if it has just been killed. */
+		ptrace(PTRACE_DETACH, info->si_pid, NULL,
+		       info->si_status == SIGTRAP ? 0L : (long)info->si_status);
+		return;
 	}
 	tree_reaped(r->tree, info->si_pid);
 	r->ending.reaped++;
@@ -472,14 +488,6 @@ static void reap(struct reaper *r)
 	r->more_to_reap = true;
 }
 
-/* The shim's strangers would keep ECHILD away: then an empty walk has to do. */
-static void look_for_end_beside_strangers(struct reaper *r)
-{
-	if (r->tree->strangers_count > 0 && r->phase == KILLING &&
-	    tree_walk(r->tree) == 0)
-		r->childless = true;
-}
-
 /* The command has ended and others have not. */
 static void deal_with_leftovers(struct reaper *r)
 {
@@ -505,7 +513,6 @@ static void look_at_children(struct reaper *r)
 	const bool ran = r->command_runs;
 
 	reap(r);
-	look_for_end_beside_strangers(r);
 	if (r->childless)
 		enter(r, GONE);
 	else if (ran && !r->command_runs && r->phase == RUNNING)
@@ -659,18 +666,35 @@ static void raise_priority(void)
 		setpriority(PRIO_PROCESS, 0, -20);
 }
 
+/*
+ * A session of our own, now that the command has been born into the caller's. As a parent
+ * from the same session but another group we would keep the command's group from being
+ * orphaned, and Ctrl-Z would stop where it does not without treewrap. A group's leader
+ * cannot leave; so through the shim's group, where for the time of one system call a kill
+ * of the group would take both of us.
+ */
+static void leave_session(const struct reaper *r)
+{
+	if (r->link < 0)
+		return;
+	/* Fail if the shim is gone; then nobody is left to be mistaken. */
+	setpgid(0, r->shim_group);
+	setsid();
+}
+
 static void let_go(struct reaper *r)
 {
-	int keep[8 + WATCHES_MAX] = {
+	int keep[6 + WATCHES_MAX] = {
 		r->signals,	      r->link,	     r->status->errors.fd,
 		r->status->events.fd, r->tree->proc, r->tree->own_children,
-		r->command.progress,
 	};
-	const size_t fixed = 7;
+	const size_t fixed = 6;
 
 	for (unsigned i = 0; i < r->watches->count; i++)
 		keep[fixed + i] = r->watches->watch[i].fd;
 	descriptors_close_all_but(keep, fixed + r->watches->count);
+	status_own_errors(r->status);
+	leave_session(r);
 	/* If the root is not to be entered, we hold the old one: a file system that stays
 	 * busy is no reason not to run. The same goes for privileges we cannot drop. */
 	if (chdir("/") < 0 || privs_keep_needed() < 0)
@@ -681,7 +705,8 @@ static void let_go(struct reaper *r)
  * Waits for the exec, which may hang (on a network file system, say). A timeout or a
  * watch that comes before it gives it the time of the whole ladder: a polite signal could
  * do no more to it, and the loop will find the timeout and the watch again. Nothing in
- * here depends on errno, which the child may write to (see command.h). False: it is dead.
+ * here can fail, for errno is the child's too (see command.h). False: it had to be
+ * killed.
  */
 static bool wait_for_exec(struct reaper *r)
 {
@@ -719,6 +744,15 @@ static void say_failure(struct reaper *r, const struct failure *failure)
 		    failure->reason != NULL ? failure->reason : strerror(failure->error));
 }
 
+/* The exec had to be given up: see why, before the loop finds the command dead. */
+static void look_at_what_came_first(struct reaper *r)
+{
+	struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
+
+	poll(fds, fill_poll(r, fds), 0);
+	look_at_all_but_children(r, fds);
+}
+
 static void start(struct reaper *r, const struct inherited *inherited)
 {
 	struct failure failure;
@@ -727,7 +761,7 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	r->timeout_at = r->opt->timeout_ns > 0
 				? clock_after(r->status->start_ns, r->opt->timeout_ns)
 				: NEVER;
-	if (command_start(&r->command, r->opt, inherited, getpid(), r->shim,
+	if (command_start(&r->command, r->opt, inherited, getpid(), r->front,
 			  r->shim_group) < 0) {
 		failure = (struct failure){STATUS_FAILED, errno, NULL};
 		say_failure(r, &failure);
@@ -735,19 +769,17 @@ static void start(struct reaper *r, const struct inherited *inherited)
 		return;
 	}
 	r->command_runs = true;
+	const bool decided = wait_for_exec(r);
+	const bool runs = decided && command_progress(&r->command, &failure);
+	/* Only now: what fails in here writes to errno, which the child was reading. */
 	raise_priority();
 	let_go(r);
-	if (!wait_for_exec(r)) {
-		close(r->command.progress);
-		/* Why, before the loop finds it dead. */
-		struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
-		poll(fds, fill_poll(r, fds), 0);
-		look_at_all_but_children(r, fds);
-	} else if (command_progress(&r->command, &failure)) {
-		status_start(r->status, r->opt, r->shim, r->command.pid);
-	} else {
+	if (runs)
+		status_start(r->status, r->opt, r->front, r->command.pid);
+	else if (decided)
 		say_failure(r, &failure);
-	}
+	else
+		look_at_what_came_first(r);
 	/* Its death may have been told before we asked for it. */
 	r->more_to_reap = true;
 }
@@ -770,7 +802,8 @@ static struct outcome conclude(struct reaper *r)
 	if (ending->cause == CAUSE_EXEC_FAILED)
 		return (struct outcome){ending->status, 0};
 	if (!ending->command_ended && !r->was_asked) {
-		/* The kernel tells each child's end once; if not to us, 0 would be a guess. */
+		/* The kernel tells each child's end once; if not to us, 0 would be a
+		 * guess. */
 		say(r->status, "the status of '%s' was lost", r->opt->name);
 		return (struct outcome){STATUS_FAILED, 0};
 	}
@@ -814,7 +847,9 @@ static struct reaper prepare(const struct reaper_setup *setup)
 		.signals = setup->signals,
 		.link = setup->link,
 		.shim = setup->shim,
+		.front = setup->front,
 		.shim_group = setup->shim_group,
+		.shim_leads_session = setup->shim_leads_session,
 		.command.progress = -1,
 		.timeout_at = NEVER,
 		.phase_ends_at = NEVER,

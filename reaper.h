@@ -28,8 +28,10 @@ struct reaper_setup {
 	struct watches *watches;
 	int signals;	  /* from signals_open() */
 	int link;	  /* to the shim; -1: there is none, this process is PID 1 */
-	pid_t shim;	  /* the process that the caller started, by number */
-	pid_t shim_group; /* and its process group */
+	pid_t front;	  /* the process that the caller started: the shim or its relay */
+	pid_t shim;	  /* our parent; as PID 1, ourselves */
+	pid_t shim_group; /* its process group */
+	bool shim_leads_session;
 };
 
 /*

@@ -10,7 +10,8 @@
  * does the work. Each guards the other: if the shim is killed the reaper sees the link
  * hang up and kills the tree; if the reaper is killed the kernel hands the tree to the
  * shim, which is a subreaper too, and the shim kills it by the same code. As PID 1 there
- * is one process, for if that dies the kernel kills all the rest.
+ * is one process, for if that dies the kernel kills all the rest. A process that had
+ * children before it became treewrap gets a shim of its own, see relay.h.
  *
  * Exit status: the command's; 128+N if signal N ended it; 123 leftovers (--leftovers
  * fail); 124 timeout; 125 treewrap itself failed; 126, 127 the command cannot be run, is
@@ -21,6 +22,7 @@
 #include "options.h"
 #include "privs.h"
 #include "reaper.h"
+#include "relay.h"
 #include "signals.h"
 #include "status.h"
 #include "tree.h"
@@ -28,14 +30,17 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A shell that becomes treewrap by exec may have this many children. */
-#define STRANGERS_MAX 256
+/* The reaper's; its deepest call takes a tenth of it. */
+#define REAPER_STACK_SIZE (256 * 1024)
+#define SHIM_STACK_SIZE	  (256 * 1024)
 
 /* How often a signal that found the link full is tried again. */
 #define RETRY_MS 10
@@ -58,13 +63,26 @@ _Noreturn static void exit_as(const struct outcome *outcome)
 
 /* ---- the reaper's process ---- */
 
+/* What be_reaper() gets. */
+struct birth {
+	struct reaper_setup *setup;
+	int ends[2]; /* of the link: the shim's, the reaper's */
+};
+
 /* Never returns: the reaper's end is how the shim learns of the outcome. */
-_Noreturn static void be_reaper(struct reaper_setup *setup, int link)
+static int be_reaper(void *argument)
 {
+	const struct birth *birth = argument;
+	struct reaper_setup *setup = birth->setup;
+	const int link = birth->ends[1];
+
+	close(birth->ends[0]);
 	/* A group of its own, and a name of its own: what kills the shim's group, or
 	 * everything named treewrap, does not kill both. Neither call can fail here. */
 	setpgid(0, 0);
 	prctl(PR_SET_NAME, "tree-reaper");
+	/* Should we have been stopped when the shim dies, that wakes us. */
+	prctl(PR_SET_PDEATHSIG, SIGCONT);
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
 		_exit(STATUS_FAILED);
 	tree_open(setup->tree);
@@ -88,6 +106,7 @@ static void let_go(const struct shim *shim)
 	};
 
 	descriptors_close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
+	status_own_errors(setup->status);
 	/* See the reaper's for why failure is no reason to stop. */
 	if (chdir("/") < 0 || privs_keep_needed() < 0)
 		return;
@@ -117,17 +136,23 @@ static void take_link(struct shim *shim)
 }
 
 /*
- * The command has stopped: so do we, by the same signal, so that the shell sees its job
- * stopped. A SIGCONT that comes between the two takes back the pending stop signal, or
- * wakes us. Runs on when we are continued.
+ * The command has stopped: so do we, so that the shell sees its job stopped. A SIGCONT
+ * that comes between the two steps, the one that the reaper's death sends included, takes
+ * back the pending stop signal; one that came before has left its trace on the link or in
+ * the reaper's state, which are looked at between. Runs on when we are continued.
  */
 static void stop_too(struct shim *shim)
 {
-	const int signo = shim->stopped_by;
+	/* SIGSTOP could not be taken back. */
+	const int signo = shim->stopped_by == SIGSTOP ? SIGTSTP : shim->stopped_by;
+	siginfo_t info = {.si_pid = 0};
 
 	signals_stop_begin(signo);
 	take_link(shim);
-	signals_stop_end(signo, shim->stopped_by != 0);
+	const bool reaper_lives = waitid(P_PID, (id_t)shim->reaper, &info,
+					 WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+				  info.si_pid == 0;
+	signals_stop_end(signo, shim->stopped_by != 0 && reaper_lives);
 	shim->stopped_by = 0;
 }
 
@@ -149,7 +174,7 @@ static void take_signals(struct shim *shim)
 		/* Our own: from writing to a closed pipe, or to continue. */
 		if (info.ssi_code == SI_USER && sender == getpid())
 			continue;
-		/* The reaper's, to make sure that we run. */
+		/* The reaper's, or its death's, to make sure that we run. */
 		if (info.ssi_signo == SIGCONT && sender == shim->reaper)
 			continue;
 		shim->held = (struct link_message){
@@ -174,7 +199,8 @@ static bool reaper_has_ended(const struct shim *shim, siginfo_t *info)
 {
 	info->si_pid = 0;
 	/* Fails only if we have no such child, which is as good as ended. */
-	if (waitid(P_PID, (id_t)shim->reaper, info, WEXITED | WSTOPPED | WNOHANG) < 0)
+	if (waitid(P_PID, (id_t)shim->reaper, info,
+		   WEXITED | WSTOPPED | WNOHANG | __WALL) < 0)
 		return true;
 	if (info->si_pid == 0)
 		return false;
@@ -184,7 +210,8 @@ static bool reaper_has_ended(const struct shim *shim, siginfo_t *info)
 	return false;
 }
 
-/* Waits for the reaper's end. Ends with it: its death is a SIGCHLD. */
+/* Waits for the reaper's end. Ends with it: its death is a SIGCONT, and hangs up the
+ * link. */
 static void guard(struct shim *shim, siginfo_t *info)
 {
 	while (!reaper_has_ended(shim, info)) {
@@ -200,9 +227,9 @@ static void guard(struct shim *shim, siginfo_t *info)
 		if (shim->stopped_by != 0)
 			stop_too(shim);
 		/* Hung up: the death itself is a moment away. */
-		if ((fds[1].revents & (POLLHUP | POLLERR)) != 0) {
-			waitid(P_PID, (id_t)shim->reaper, info, WEXITED | WNOWAIT);
-		}
+		if ((fds[1].revents & (POLLHUP | POLLERR)) != 0)
+			waitid(P_PID, (id_t)shim->reaper, info,
+			       WEXITED | WNOWAIT | __WALL);
 	}
 	take_link(shim);
 }
@@ -229,37 +256,76 @@ static struct outcome outcome_of(struct shim *shim, const siginfo_t *info)
 /* Starts the reaper and guards it. */
 static struct outcome be_shim(struct reaper_setup *setup)
 {
+	static char stack[REAPER_STACK_SIZE] __attribute__((aligned(16)));
 	struct shim shim = {.setup = setup};
+	struct birth birth = {.setup = setup};
 	siginfo_t info = {0};
-	int ends[2];
 
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
 		die("this kernel knows no subreapers: run treewrap as PID 1");
-	if (link_open(ends) < 0)
+	tree_open(setup->tree);
+	if (link_open(birth.ends) < 0)
 		die("cannot make a socket pair: %s", strerror(errno));
-	shim.reaper = fork();
+	/* A fork, but its end sends us SIGCONT and not SIGCHLD: should we have been
+	 * stopped (Ctrl-Z, say), it wakes us, to end the tree or to tell the caller. */
+	shim.reaper = clone(be_reaper, stack + sizeof(stack), SIGCONT, &birth);
 	if (shim.reaper < 0)
 		die("cannot fork: %s", strerror(errno));
-	if (shim.reaper == 0) {
-		close(ends[0]);
-		be_reaper(setup, ends[1]);
-	}
-	shim.link = ends[0];
+	close(birth.ends[1]);
+	shim.link = birth.ends[0];
 	let_go(&shim);
 	guard(&shim, &info);
 	return outcome_of(&shim, &info);
 }
 
+/* ---- behind a relay ---- */
+
 /* Children from before the exec are not ours to end (as PID 1 they are). */
-static void note_strangers(struct tree *tree)
+static bool has_children(void)
 {
-	static pid_t strangers[STRANGERS_MAX];
 	siginfo_t info;
 
-	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
-		return;
-	if (tree_strangers(tree, strangers, STRANGERS_MAX) < 0)
-		die("this process has more than %d children already", STRANGERS_MAX);
+	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+}
+
+/* Never returns: its end is what the relay passes on. */
+static int be_shim_behind_relay(void *argument)
+{
+	struct reaper_setup *setup = argument;
+
+	/* As if we had been killed ourselves: the reaper ends the tree. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != setup->front)
+		_exit(STATUS_FAILED);
+	setup->shim = getpid();
+	setup->shim_leads_session = false;
+	const struct outcome outcome = be_shim(setup);
+	exit_as(&outcome);
+}
+
+static struct outcome be_relay(struct reaper_setup *setup)
+{
+	static char stack[SHIM_STACK_SIZE] __attribute__((aligned(16)));
+	const pid_t shim =
+		clone(be_shim_behind_relay, stack + sizeof(stack), SIGCONT, setup);
+
+	if (shim < 0)
+		die("cannot fork: %s", strerror(errno));
+	descriptors_close_all_but(&setup->signals, 1);
+	/* See the reaper's let_go() for why failure is no reason to stop. */
+	const bool left = chdir("/") == 0 && privs_keep_needed() == 0;
+	(void)left;
+	const struct relayed end =
+		relay_run(shim, setup->signals, setup->shim_leads_session);
+	if (end.code == CLD_EXITED)
+		return (struct outcome){end.status, 0};
+	return (struct outcome){128 + end.status, end.status};
+}
+
+static struct outcome be_pid_1(const struct reaper_setup *setup)
+{
+	tree_open(setup->tree);
+	return reaper_run(setup);
 }
 
 /* --watch-pid came too late: the record says so, and nothing has been run. */
@@ -282,10 +348,10 @@ int main(int argc, char **argv)
 	struct outcome outcome;
 
 	options_parse(&opt, argc, argv);
+	signals_take(&inherited);
 	status_open(&status, &opt);
 	if (!watches_open(&watches, &opt, &status))
 		return end_before_start(&status);
-	signals_take(&inherited);
 	struct reaper_setup setup = {
 		.opt = &opt,
 		.inherited = &inherited,
@@ -295,13 +361,17 @@ int main(int argc, char **argv)
 		.signals = descriptor_above_2(signals_open()),
 		.link = -1,
 		.shim = getpid(),
+		.front = getpid(),
 		.shim_group = getpgrp(),
+		.shim_leads_session = getsid(0) == getpid(),
 	};
 	if (setup.signals < 0)
 		die("cannot open a signalfd: %s", strerror(errno));
-	tree_open(&tree);
-	if (setup.shim != 1)
-		note_strangers(&tree);
-	outcome = setup.shim == 1 ? reaper_run(&setup) : be_shim(&setup);
+	if (setup.shim == 1)
+		outcome = be_pid_1(&setup);
+	else if (has_children())
+		outcome = be_relay(&setup);
+	else
+		outcome = be_shim(&setup);
 	exit_as(&outcome);
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -185,8 +186,10 @@ void signals_die_of(int signo)
 	const struct sigaction by_default = {.sa_handler = SIG_DFL};
 	const struct rlimit no_core = {0, 0};
 
-	/* If this failed we would leave a core file, no more. */
+	/* If these failed we would leave a core file, no more. A core pattern that is a
+	 * pipe does not ask for the limit. */
 	setrlimit(RLIMIT_CORE, &no_core);
+	prctl(PR_SET_DUMPABLE, 0);
 	sigaction(signo, &by_default, NULL);
 	/* Ourselves: our own number cannot be anybody else's. */
 	kill(getpid(), signo);

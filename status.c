@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@
 /* Where the lists in an end record stop, so that the rest of it finds room. */
 #define NAMES_END     2000
 #define SURVIVORS_END 3300
+#define LONGEST_START (PIPE_BUF - 64)
 
 /* A line under construction. What does not fit marks it full. */
 struct line {
@@ -52,7 +54,8 @@ static void sink_prepare(struct sink *sink)
 		sink->kind = SINK_NEVER_WAITS;
 	} else if (S_ISSOCK(st.st_mode)) {
 		sink->kind = SINK_SOCKET;
-	} else {
+	} else if (ioctl(sink->fd, TIOCGPTN, &(unsigned){0}) < 0) {
+		/* (Not a terminal's master, which would make another terminal.) */
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", sink->fd);
 		const int fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 		if (fd < 0)
@@ -109,11 +112,18 @@ void die(const char *format, ...)
 
 void status_open(struct status *status, const struct options *opt)
 {
-	status->errors = (struct sink){STDERR_FILENO, SINK_UNKNOWN};
+	/* The command will inherit it: as it is. */
+	status->errors = (struct sink){STDERR_FILENO, SINK_MAY_WAIT};
 	status->link = -1;
 	status->patient = true;
 	status->verbose = opt->verbose;
 	status->events = (struct sink){opt->status_fd, SINK_UNKNOWN};
+	status->start_ns = clock_now_ns();
+}
+
+void status_own_errors(struct status *status)
+{
+	status->errors.kind = SINK_UNKNOWN;
 }
 
 void say_for(struct status *status, const char *line)
@@ -138,6 +148,10 @@ static void say_list(struct status *status, const char *format, va_list args)
 	memcpy(message.text, PREFIX, prefix);
 	/* Room for a newline; a longer message is cut. */
 	vsnprintf(message.text + prefix, sizeof(message.text) - prefix - 1, format, args);
+	/* A name may hold anything, but is to stay on its line and off the terminal. */
+	for (char *c = message.text; *c != '\0'; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
 	strcat(message.text, "\n");
 	if (status->errors.fd >= 0)
 		say_for(status, message.text);
@@ -245,13 +259,16 @@ static void add_signal(struct line *line, const char *key, int signo)
 }
 
 /* Hands a finished line over: written, or kept until the reader takes it. */
-static void emit(struct status *status, struct line *line)
+static void emit(struct status *status, struct line *line, bool is_end)
 {
+	const size_t room = sizeof(status->pending) - status->pending_length;
+	/* Some is kept for the end record. */
+	const size_t kept = is_end ? 0 : sizeof(line->text);
+
 	if (status->events.fd < 0)
 		return;
 	add(line, "}\n");
-	if (line->full ||
-	    line->length > sizeof(status->pending) - status->pending_length) {
+	if (line->full || line->length + kept > room) {
 		status->lost++;
 		return;
 	}
@@ -316,23 +333,29 @@ void status_start(struct status *status, const struct options *opt, pid_t shim, 
 	add(&line, "{\"event\":\"start\",\"shim\":%d,\"pid\":%d,\"contain\":\"tree\"",
 	    (int)shim, (int)pid);
 	add(&line, ",\"command\":[");
+	const size_t name = line.length;
 	add_string(&line, opt->name);
+	if (line.full || line.length > LONGEST_START) {
+		line.full = false;
+		line.length = name;
+		add(&line, "\"\"");
+	}
 	/* Ends: the command ends in NULL. An argument that does not fit is left out, and
 	 * all behind it; that some were is said. */
 	for (char **arg = opt->command + 1; *arg != NULL; arg++) {
 		const size_t before = line.length;
 		add(&line, ",");
 		add_string(&line, *arg);
-		if (line.full || line.length > sizeof(line.text) - 64) {
+		if (line.full || line.length > LONGEST_START) {
 			line.full = false;
 			line.length = before;
 			add(&line, "],\"truncated\":true");
-			emit(status, &line);
+			emit(status, &line, false);
 			return;
 		}
 	}
 	add(&line, "]");
-	emit(status, &line);
+	emit(status, &line, false);
 }
 
 void status_signal(struct status *status, int signo, pid_t sender, enum scope to)
@@ -342,7 +365,7 @@ void status_signal(struct status *status, int signo, pid_t sender, enum scope to
 	add(&line, "{\"event\":\"signal\"");
 	add_signal(&line, "signal", signo);
 	add(&line, ",\"sender\":%d,\"to\":\"%s\"", (int)sender, scope_name(to));
-	emit(status, &line);
+	emit(status, &line, false);
 }
 
 void status_stop(struct status *status, enum cause cause, unsigned processes)
@@ -352,7 +375,7 @@ void status_stop(struct status *status, enum cause cause, unsigned processes)
 	add(&line, "{\"event\":\"stop\",\"cause\":\"%s\"", cause_name(cause));
 	add_now(&line, status);
 	add(&line, ",\"processes\":%u", processes);
-	emit(status, &line);
+	emit(status, &line, false);
 }
 
 void status_escalate(struct status *status, int signo, unsigned processes)
@@ -363,7 +386,7 @@ void status_escalate(struct status *status, int signo, unsigned processes)
 	add_signal(&line, "signal", signo);
 	add_now(&line, status);
 	add(&line, ",\"processes\":%u", processes);
-	emit(status, &line);
+	emit(status, &line, false);
 }
 
 /* What the command itself came to. */
@@ -441,7 +464,7 @@ void status_end(struct status *status, const struct ending *ending)
 	add(&line, ",\"max_rss_kib\":%ld", usage.ru_maxrss);
 	if (status->lost > 0)
 		add(&line, ",\"lost_events\":%u", status->lost);
-	emit(status, &line);
+	emit(status, &line, true);
 	if (status_waits(status))
 		wait_for_room(&status->events);
 	status_flush(status);

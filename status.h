@@ -81,6 +81,12 @@ _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2))
 /* Makes STATUS speak on standard error and on OPT's --status-fd. */
 void status_open(struct status *status, const struct options *opt);
 
+/*
+ * Says that the command has its own descriptors by now: standard error may be opened anew
+ * in this process.
+ */
+void status_own_errors(struct status *status);
+
 /* One line for people: what failed, on what, why. No newline, no prefix in FORMAT. */
 void say(struct status *status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -76,14 +76,6 @@ static void set_bit(uint64_t *bits, pid_t pid)
 	bits[pid / 64] |= UINT64_C(1) << (pid % 64);
 }
 
-static bool is_stranger(const struct tree *tree, pid_t pid)
-{
-	for (size_t i = 0; i < tree->strangers_count; i++)
-		if (tree->strangers[i] == pid)
-			return true;
-	return false;
-}
-
 static int open_pidfd(struct tree *tree, pid_t pid)
 {
 	if (tree->no_pidfd)
@@ -189,6 +181,8 @@ static int send_signal(const struct member *member, int pidfd, int signo,
 static void add(struct tree *tree, pid_t pid, bool child, uint64_t id)
 {
 	tree->members[tree->count++] = (struct member){pid, child, id};
+	if (pid > tree->highest)
+		tree->highest = pid;
 	set_bit(tree->met, pid);
 }
 
@@ -252,7 +246,7 @@ static void add_own_children(struct tree *tree, enum visit how)
 	pid_t pid;
 
 	while ((pid = proc_next_number(&numbers)) != 0) {
-		if (!is_wanted(tree, pid, how) || is_stranger(tree, pid))
+		if (!is_wanted(tree, pid, how))
 			continue;
 		add(tree, pid, true, 0);
 		visit(tree, -1, how);
@@ -317,7 +311,7 @@ static void consider_scanned(struct tree *tree, pid_t pid, enum visit how)
 
 	if (!is_wanted(tree, pid, how) || !proc_read_stat(tree->proc, pid, &line))
 		return;
-	if (line.parent == tree->owner && !is_stranger(tree, pid)) {
+	if (line.parent == tree->owner) {
 		/* Ours for certain only if waiting for it is ours: see below. */
 		siginfo_t info;
 		if (waitid(P_PID, (id_t)pid, &info,
@@ -357,24 +351,36 @@ static void scan(struct tree *tree, enum visit how)
 	} while (tree->count != before);
 }
 
-/*
- * No /proc at all: waiting without waiting answers 0 for our own children only, so their
- * numbers can be found by trying all. Deeper members come up to us as orphans when these
- * die. A round takes tens of milliseconds for each 32,768 numbers.
- */
-static void probe(struct tree *tree, enum visit how)
+static void probe_range(struct tree *tree, pid_t from, pid_t to, enum visit how)
 {
 	siginfo_t info;
 
-	for (pid_t pid = 1; pid < TREE_NUMBERS_MAX; pid++) {
+	for (pid_t pid = from; pid < to; pid++) {
 		if (waitid(P_PID, (id_t)pid, &info,
 			   WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
 			continue;
-		if (!is_wanted(tree, pid, how) || is_stranger(tree, pid))
+		if (!is_wanted(tree, pid, how))
 			continue;
 		add(tree, pid, true, 0);
 		visit(tree, -1, how);
 	}
+}
+
+/*
+ * No /proc at all: waiting without waiting answers 0 for our own children only, so their
+ * numbers can be found by trying all. Deeper members come up to us as orphans when these
+ * die. 32,768 numbers, which is where most kernels begin anew, take some 35 ms; beyond
+ * twice the highest number seen, children are looked for only if there are none below.
+ */
+static void probe(struct tree *tree, enum visit how)
+{
+	pid_t end = 32768;
+
+	if (tree->highest < TREE_NUMBERS_MAX / 2 && 2 * tree->highest > end)
+		end = 2 * tree->highest;
+	probe_range(tree, 1, end, how);
+	if (tree->count == 0)
+		probe_range(tree, end, TREE_NUMBERS_MAX, how);
 }
 
 static void find(struct tree *tree, enum visit how)
@@ -435,13 +441,6 @@ void tree_freeze(struct tree *tree)
 
 /* ---- signalling what was found ---- */
 
-static bool in_group(const struct tree *tree, pid_t pid, pid_t group)
-{
-	struct proc_stat line;
-
-	return proc_read_stat(tree->proc, pid, &line) && line.group == group;
-}
-
 unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_t *info,
 		     bool cont, pid_t group)
 {
@@ -454,7 +453,7 @@ unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_
 		/* Why it is ours: proven by the walk, and met again as the same. */
 		if (!meet_again(tree, member, &pidfd))
 			continue;
-		if (group == 0 || in_group(tree, member->pid, group)) {
+		if (group == 0 || getpgid(member->pid) == group) {
 			const int error = send_signal(member, pidfd, signo, info);
 			reached += error == 0;
 			tree->denied += error == EPERM;
@@ -507,7 +506,6 @@ void tree_open(struct tree *tree)
 	else if (tree->own_children >= 0)
 		close(tree->own_children);
 	tree->owner = getpid();
-	tree->strangers_count = 0;
 	tree->no_pidfd = pidfds_refused();
 	tree->own_children = -1;
 	if (tree->proc < 0)
@@ -518,38 +516,20 @@ void tree_open(struct tree *tree)
 		descriptor_above_2(proc_open_file(tree->proc, tree->owner, path));
 }
 
-int tree_strangers(struct tree *tree, pid_t *strangers, size_t max)
+void tree_pardon(struct tree *tree)
 {
-	size_t count = 0;
-
-	tree->strangers_count = 0;
-	forget(tree);
-	if (tree->proc < 0)
-		probe(tree, JUST_LIST);
-	else if (tree->own_children < 0)
-		scan(tree, JUST_LIST);
-	else
-		add_own_children(tree, JUST_LIST);
-	for (unsigned i = 0; i < tree->count; i++) {
-		if (!tree->members[i].child)
-			continue;
-		if (count == max)
-			return -1;
-		strangers[count++] = tree->members[i].pid;
-	}
-	forget(tree);
-	tree->strangers = strangers;
-	tree->strangers_count = count;
-	return (int)count;
+	/* Most of it has never been touched, and reading costs no memory. */
+	for (size_t i = 0; i < sizeof(tree->doomed) / sizeof(tree->doomed[0]); i++)
+		if (tree->doomed[i] != 0)
+			tree->doomed[i] = 0;
 }
 
 void tree_reaped(struct tree *tree, pid_t pid)
 {
+	if (pid > tree->highest)
+		tree->highest = pid;
 	if (pid < TREE_NUMBERS_MAX)
 		tree->doomed[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
-	for (size_t i = 0; i < tree->strangers_count; i++)
-		if (tree->strangers[i] == pid)
-			tree->strangers[i] = tree->strangers[--tree->strangers_count];
 }
 
 bool tree_describe(struct tree *tree, unsigned index, struct tree_report *report)

@@ -42,12 +42,9 @@ struct tree {
 	bool no_pidfd;	  /* the kernel refuses pidfds */
 	bool no_pidfd_info;
 
-	/* Children that the owner had before treewrap was treewrap: not in the tree. */
-	pid_t *strangers;
-	size_t strangers_count;
-
 	/* What the last walk found, parents before children. */
 	unsigned count;
+	pid_t highest;	 /* number seen */
 	unsigned moving; /* of a freeze: members that were not yet at rest */
 	unsigned denied; /* of a signal: members that we had no permission for */
 	struct member members[TREE_MEMBERS_MAX];
@@ -72,11 +69,10 @@ struct tree_report {
 void tree_open(struct tree *tree);
 
 /*
- * Lists the caller's children that exist now as strangers, for a process that had
- * children before it became treewrap by exec. STRANGERS has room for MAX. Returns how
- * many there are, or -1 if there are more or they cannot be listed.
+ * Forgets whom tree_kill() has reached: a number may have gone, by way of its own parent,
+ * to a new member. For when a round has found nobody else.
  */
-int tree_strangers(struct tree *tree, pid_t *strangers, size_t max);
+void tree_pardon(struct tree *tree);
 
 /* To be told of every child that the owner has reaped: its number is free again. */
 void tree_reaped(struct tree *tree, pid_t pid);

@@ -93,8 +93,12 @@ bool watches_open(struct watches *watches, const struct options *opt,
 		watch_stdin(watches, status);
 	if (opt->watch_parent)
 		watch_parent(watches, opt, status);
-	for (unsigned i = 0; i < opt->watch_fds; i++)
-		add(watches, opt->watch_fd[i], POLLRDHUP, CAUSE_FD);
+	for (unsigned i = 0; i < opt->watch_fds; i++) {
+		struct pollfd fd = {.fd = opt->watch_fd[i], .events = POLLRDHUP};
+		if (poll(&fd, 1, 0) == 1 && (fd.revents & POLLNVAL) != 0)
+			die("--watch-fd: descriptor %d cannot be polled", fd.fd);
+		add(watches, fd.fd, POLLRDHUP, CAUSE_FD);
+	}
 	for (unsigned i = 0; i < opt->watch_pids; i++) {
 		if (!watch_pid(watches, opt->watch_pid[i])) {
 			say(status,
