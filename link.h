@@ -13,8 +13,8 @@
 #define LINK_TEXT_SIZE 1024
 
 enum link_type {
-	LINK_SIGNAL,	/* shim to reaper: this was sent to the shim */
-	LINK_STOPPED,	/* reaper to shim: the command was stopped by SIGNO */
+	LINK_SIGNAL,  /* shim to reaper: this was sent to the shim */
+	LINK_STOPPED, /* reaper to shim: the command was stopped by SIGNO (not SIGSTOP) */
 	LINK_CONTINUED, /* reaper to shim: it runs again */
 	LINK_SAY,	/* reaper to shim: put TEXT on standard error */
 };

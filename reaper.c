@@ -99,19 +99,19 @@ static void look_at_children(struct reaper *r);
 /* ---- the shim ---- */
 
 /*
- * Continues the shim. Why it is the shim: it was our parent after the pidfd was taken, so
+ * SIGNO to the shim. Why it is the shim: it was our parent after the pidfd was taken, so
  * the number had been its own; a pidfd never turns to another process.
  */
-static void continue_shim(const struct reaper *r)
+static void signal_shim(const struct reaper *r, int signo)
 {
 	if (r->link < 0)
 		return;
 	const int pidfd = (int)syscall(SYS_pidfd_open, r->shim, 0);
 	if (getppid() == r->shim) {
 		if (pidfd >= 0)
-			syscall(SYS_pidfd_send_signal, pidfd, SIGCONT, NULL, 0);
+			syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0);
 		else
-			kill(r->shim, SIGCONT);
+			kill(r->shim, signo);
 	}
 	if (pidfd >= 0)
 		close(pidfd);
@@ -124,6 +124,19 @@ static void tell_shim(const struct reaper *r, enum link_type type, int signo)
 	/* If its queue is full or it is gone there is nothing better to do. */
 	if (r->link >= 0)
 		link_send(r->link, &message);
+}
+
+/*
+ * The command was stopped by SIGNO: so is the shim to be. It does it itself where it can
+ * take it back; SIGSTOP it gets from us, so that nothing we send later, and not the
+ * SIGCONT that our death sends, can come before it.
+ */
+static void stop_shim(const struct reaper *r, int signo)
+{
+	if (signo == SIGSTOP)
+		signal_shim(r, SIGSTOP);
+	else
+		tell_shim(r, LINK_STOPPED, signo);
 }
 
 /* ---- what is left, for reports ---- */
@@ -440,12 +453,12 @@ static void child_changed(struct reaper *r, const siginfo_t *info)
 	switch (info->si_code) {
 	case CLD_STOPPED:
 		if (is_command)
-			tell_shim(r, LINK_STOPPED, info->si_status);
+			stop_shim(r, info->si_status);
 		return;
 	case CLD_CONTINUED:
 		if (is_command) {
 			tell_shim(r, LINK_CONTINUED, 0);
-			continue_shim(r);
+			signal_shim(r, SIGCONT);
 		}
 		return;
 	case CLD_TRAPPED:
@@ -833,7 +846,7 @@ static struct outcome finish(struct reaper *r)
 	r->ending.status = outcome.status;
 	status_end(r->status, &r->ending);
 	/* A stopped shim could not tell the caller that we are done. */
-	continue_shim(r);
+	signal_shim(r, SIGCONT);
 	return outcome;
 }
 

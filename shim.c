@@ -143,8 +143,7 @@ static void take_link(struct shim *shim)
  */
 static void stop_too(struct shim *shim)
 {
-	/* SIGSTOP could not be taken back. */
-	const int signo = shim->stopped_by == SIGSTOP ? SIGTSTP : shim->stopped_by;
+	const int signo = shim->stopped_by;
 	siginfo_t info = {.si_pid = 0};
 
 	signals_stop_begin(signo);

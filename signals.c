@@ -173,7 +173,7 @@ void signals_stop_end(int signo, bool really)
 		kill(getpid(), SIGCONT);
 		return;
 	}
-	/* Fails for SIGSTOP, which has acted already. */
+	/* Fails only for SIGSTOP and the like. */
 	if (sigaction(signo, &by_default, &before) < 0)
 		return;
 	set_mask(~(UINT64_C(1) << (signo - 1)), NULL);

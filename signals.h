@@ -50,8 +50,8 @@ bool signals_read(int fd, struct signalfd_siginfo *info);
 
 /*
  * Stops this process by SIGNO in two steps: after the first, a SIGCONT from anybody takes
- * the second back (not for SIGSTOP, which cannot be blocked). END does it, or, if not
- * REALLY, clears it away; it returns when we have been continued.
+ * the second back (SIGNO is not SIGSTOP, which cannot be blocked). END does it, or, if
+ * not REALLY, clears it away; it returns when we have been continued.
  */
 void signals_stop_begin(int signo);
 void signals_stop_end(int signo, bool really);

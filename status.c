@@ -286,8 +286,10 @@ void status_flush(struct status *status)
 {
 	/* Ends: every turn but the last writes something of what is pending. */
 	while (status_waits(status)) {
+		/* A line at a time: so much a pipe takes whole or not at all. */
+		const char *end = memchr(status->pending, '\n', status->pending_length);
 		const ssize_t wrote = sink_write(&status->events, status->pending,
-						 status->pending_length);
+						 (size_t)(end - status->pending) + 1);
 		if (wrote < 0 && errno == EAGAIN)
 			return;
 		if (wrote <= 0) {
@@ -465,7 +467,10 @@ void status_end(struct status *status, const struct ending *ending)
 	if (status->lost > 0)
 		add(&line, ",\"lost_events\":%u", status->lost);
 	emit(status, &line, true);
-	if (status_waits(status))
+	/* It is the last: a reader that is there but slow gets a moment. */
+	const int64_t until = clock_now_ns() + PATIENCE_MS * NS_PER_MS;
+	while (status_waits(status) && clock_now_ns() < until) {
 		wait_for_room(&status->events);
-	status_flush(status);
+		status_flush(status);
+	}
 }

@@ -221,3 +221,34 @@ def test_pid_1_own_namespace_inside_ours(mark):
     tw.ready(process)
     assert tw.finish(process).status == 124
     tw.assert_nothing_left(mark)
+
+
+# ---- without /proc ----
+
+def without_proc(*command, limit=60):
+    """In a PID namespace with the /proc of another: of no use, as if there were none."""
+    need_root()
+    return subprocess.run(["unshare", "--pid", "--fork", "--kill-child", *map(str, command)],
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=limit)
+
+
+def test_without_proc_as_pid_1():
+    began = time.monotonic()
+    result = without_proc(tw.TREEWRAP, "-t", "0.5", "-k", "0.5", "sh", "-c",
+                          "setsid sleep 100 & sleep 100")
+    assert result.returncode == 124 and time.monotonic() - began < 8
+    assert without_proc(tw.TREEWRAP, "sh", "-c", "sleep 0.1 & exit 3").returncode == 3
+
+
+def test_without_proc(mark):
+    """Every kind of escapee is found as it comes up to us."""
+    script = '"$@"; echo status $?; kill -0 -1 2>/dev/null && echo left; exit 0'
+    for options, command, expected in (
+            (["-t", "0.5", "-k", "0.2"], [tw.adversary("escape"), mark, "ignore", "setsid", "double",
+                                          "deep", "thread"], b"status 124"),
+            (["-k", "0.2"], ["sh", "-c", "setsid sleep 99 & exit 3"], b"status 3")):
+        began = time.monotonic()
+        result = without_proc("sh", "-c", script, "sh", tw.TREEWRAP, *options, *command)
+        lines = [line for line in result.stdout.splitlines() if line != b"ready"]
+        assert lines == [expected], (lines, result.stderr)
+        assert time.monotonic() - began < 10

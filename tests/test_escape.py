@@ -160,25 +160,3 @@ def test_every_process_gets_a_polite_signal_once(mark):
     lines = tw.finish(process).out.split()
     assert len(lines) == 40 and len(set(lines)) == 40
     tw.assert_nothing_left(mark)
-
-
-def test_exec_with_children_of_its_own(mark, tmp_path):
-    """What a shell had started before it became treewrap is not treewrap's to end, not even
-    when the reaper is killed and all its children come to the shim."""
-    out = tmp_path / "out"
-    script = 'sleep 30.5 & exec "$@" > >(tee %s)' % out
-    process = subprocess.Popen(["bash", "-c", script, "bash", tw.TREEWRAP,
-                                *escape(mark, "setsid", "ignore", "double")],
-                               start_new_session=True)
-    tw.until(lambda: out.exists() and b"ready" in out.read_bytes(), what="ready")
-    reaper = [pid for pid in tw.children(process.pid)
-              if tw.read_proc(pid, "comm") == b"tree-reaper\n"]
-    strangers = [pid for pid in tw.children(process.pid) if pid not in reaper]
-    assert len(reaper) == 1 and len(strangers) == 2
-    os.kill(reaper[0], signal.SIGKILL)
-    assert process.wait(30) == 125
-    left = [pid for pid in tw.marked(mark) if pid not in strangers]
-    assert not left
-    sleeper = [pid for pid in strangers if b"30.5" in tw.read_proc(pid, "cmdline")]
-    assert sleeper and tw.state(sleeper[0]) in "SR"
-    os.kill(sleeper[0], signal.SIGKILL)

@@ -1,5 +1,6 @@
 """--status-fd: events as they happen, one line of valid JSON each; and -v."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -403,3 +404,60 @@ def test_verbose(mark):
     assert re.fullmatch(r"treewrap: the command has ended and left 1 process \(sleep\)\n",
                         result.err.decode())
     assert tw.run("-v", "true").err == b""
+
+
+def test_names_in_messages_stay_on_their_line(tmp_path):
+    program = tmp_path / "a\n\x1b[31mb"
+    os.symlink("/bin/sleep", program)
+    result = tw.run("-v", "--linger", "0", "sh", "-c", '"$0" 60 & sleep 0.2; exit 0', program)
+    assert result.err == b"treewrap: the command has ended and left 1 process (a??[31mb)\n"
+
+
+def test_lines_are_never_cut(mark):
+    """A small pipe and a slow reader: whole lines or none, and the last is the end."""
+    read, write = os.pipe()
+    fcntl.fcntl(write, 1031, 4096)  # F_SETPIPE_SZ
+    process = tw.start("--status-fd", write, "--forward-to", "main", tw.adversary("signals"), mark,
+                       pass_fds=[write])
+    os.close(write)
+    command = int(tw.ready(process).split()[1])
+    for _ in range(300):
+        os.kill(process.pid, 40)
+        time.sleep(0.0005)
+    os.kill(command, signal.SIGKILL)
+    time.sleep(0.02)
+    with open(read, "rb") as file:
+        events = parse(file.read())
+    assert tw.finish(process).status == 137
+    assert events[-1]["signal"] == "SIGKILL"
+    assert events[-1].get("lost_events", 0) + len(events) == 302
+
+
+def test_long_name_is_left_out_not_the_event(tmp_path):
+    path = tmp_path
+    for _ in range(3):
+        path = path / ("\x01" * 240)
+    path.mkdir(parents=True)
+    (path / "p").symlink_to("/bin/true")
+    _, events = record(path / "p")
+    assert [event["event"] for event in events] == ["start", "end"]
+
+
+def test_early_end_with_nobody_there(mark):
+    """Neither a closed reader nor a closed standard error kills treewrap before it has begun."""
+    read, write = os.pipe()
+    os.close(read)
+    process = tw.start("--watch-pid", "4000000", "--status-fd", write, "true", pass_fds=[write],
+                       stderr=write)
+    os.close(write)
+    assert process.wait(10) == 129
+    process.stdout.close()
+
+
+def test_status_on_a_terminal_master():
+    import pty
+    master, slave = pty.openpty()
+    process = tw.start("--status-fd", master, "true", pass_fds=[master])
+    assert tw.finish(process).status == 0
+    assert os.read(slave, 4096).startswith(b'{"event":"start"')
+    os.close(master), os.close(slave)

@@ -141,3 +141,124 @@ def test_both_killed_at_once_takes_the_command_along(mark):
         tw.wait_gone(command)
         process.wait()
         tw.reap_adopted()
+
+
+# ---- stopped at the wrong moment ----
+
+def stubborn(mark, *options):
+    """A tree that has to be killed; with its three ids: shim, reaper, command."""
+    process = tw.start(*options, tw.adversary("escape"), mark, "setsid", "ignore", "double")
+    tw.ready(process)
+    reaper = tw.reaper_of(process)
+    return process, reaper, tw.children(reaper)[0]
+
+
+def stop(*pids):
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+        tw.until(lambda: tw.state(pid) in "TZ")
+
+
+def test_shim_and_command_stopped_when_the_timeout_comes(mark):
+    """The shim must not stop once more for what the reaper told it before it ended."""
+    for order in ("shim first", "command first", "together"):
+        process, reaper, command = stubborn(mark, "-t", "0.7", "-k", "0.1")
+        if order == "command first":
+            os.kill(command, signal.SIGSTOP)
+        stop(process.pid)
+        os.kill(command, signal.SIGSTOP)
+        assert tw.finish(process, 10).status == 124
+        tw.assert_nothing_left(mark)
+
+
+@pytest.mark.parametrize("how", ["stopped", "stopped with the command"])
+def test_reaper_killed_while_the_shim_is_stopped(mark, how):
+    process, reaper, command = stubborn(mark)
+    if how == "stopped":
+        stop(process.pid)
+    else:
+        os.kill(command, signal.SIGSTOP)
+        tw.until(lambda: tw.state(process.pid) == "T")
+    os.kill(reaper, signal.SIGKILL)
+    assert tw.finish(process, 10).status == 125
+    tw.assert_nothing_left(mark)
+
+
+def test_all_stopped_and_the_shim_killed(mark):
+    """A killer that stops everything first, then kills from the top."""
+    process, reaper, command = stubborn(mark)
+    stop(process.pid, reaper)
+    process.kill()
+    process.wait()
+    tw.wait_gone(reaper)
+    tw.assert_nothing_left(mark)
+    tw.reap_adopted()
+    process.stdout.close(), process.stderr.close()
+
+
+# ---- the relay: children from before the exec ----
+
+def start_with_children(mark, tmp_path, *options):
+    """bash that becomes treewrap by exec, with two children; their ids and treewrap's."""
+    out = tmp_path / "out"
+    script = "(sleep 0.2; setsid sleep 40.5 & sleep 0.3) & exec \"$@\" > >(tee %s)" % out
+    process = subprocess.Popen(["bash", "-c", script, "bash", tw.TREEWRAP, *options,
+                                tw.adversary("escape"), mark, "setsid", "ignore", "double"],
+                               start_new_session=True, stdin=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE)
+    tw.until(lambda: out.exists() and b"ready" in out.read_bytes(), what="ready")
+    # The sleep becomes an orphan; it comes to us, not to treewrap.
+    orphan = tw.until(lambda: [pid for pid in tw.children(os.getpid())
+                               if b"40.5" in tw.read_proc(pid, "cmdline")])[0]
+    shim = [pid for pid in tw.children(process.pid) if tw.read_proc(pid, "comm") == b"treewrap\n"]
+    assert len(shim) == 1
+    return process, shim[0], tw.children(shim[0])[0], orphan
+
+
+@pytest.mark.parametrize("victim", ["relay", "shim", "reaper", "nobody"])
+def test_exec_with_children_of_its_own(mark, tmp_path, victim):
+    """What a shell had started before it became treewrap is not treewrap's to end, and what
+    it started as treewrap is, whoever of the three is killed."""
+    process, shim, reaper, orphan = start_with_children(mark, tmp_path, "-k", "0.1", "--stop-on",
+                                                        "USR1")
+    if victim == "nobody":
+        process.send_signal(signal.SIGUSR1)
+    else:
+        os.kill({"relay": process.pid, "shim": shim, "reaper": reaper}[victim], signal.SIGKILL)
+    status = process.wait(10)
+    assert status == {"relay": -9, "shim": -9, "reaper": 125, "nobody": 129}[victim]
+    tw.wait_gone(reaper)
+    tw.reap_adopted()
+    # (The process substitution has the mark too, and ends with its input.)
+    tw.until(lambda: not tw.marked(mark), 5)
+    assert tw.state(orphan) in "SR"
+    os.kill(orphan, signal.SIGKILL)
+    process.stderr.close()
+
+
+def test_relay_passes_everything_on(mark):
+    process = tw.start("true")
+    tw.finish(process)
+    process = subprocess.Popen(["bash", "-c", 'sleep 50 & exec "$@"', "bash", tw.TREEWRAP,
+                                tw.adversary("signals"), mark], stdout=subprocess.PIPE,
+                               start_new_session=True, bufsize=0)
+    command = int(tw.ready(process).split()[1])
+    for signo in (1, 2, 15, 40, 64):
+        os.kill(process.pid, signo)
+        time.sleep(0.03)
+    tw.queue(process.pid, 41, 7)
+    time.sleep(0.1)
+    os.kill(command, signal.SIGTERM)
+    os.kill(command, signal.SIGKILL)
+    lines = [tuple(map(int, line.split())) for line in process.stdout.read().splitlines()]
+    assert [line[0] for line in lines if line[0] not in (18, 15)] == [1, 2, 40, 64, 41]
+    assert (41, -1, 7, os.getpid()) in lines
+    assert process.wait(10) == 137
+    for pid in tw.children(os.getpid()):
+        tw.kill(pid)
+
+
+def test_relay_dies_of_the_signal(mark):
+    process = subprocess.run(["bash", "-c", 'sleep 0.1 & exec "$@"', "bash", tw.TREEWRAP, "sh",
+                              "-c", "kill -INT $$"], timeout=20)
+    assert process.returncode == -signal.SIGINT

@@ -334,3 +334,34 @@ def test_sigkill_while_the_exec_hangs(exec_hangs):
     tw.kill(reaper)
     assert tw.finish(process, 10).status == 125
     assert not os.path.exists("/proc/%d" % command)
+
+
+def test_early_messages_leave_standard_error_to_the_command():
+    result = tw.run("-v", "--watch-stdin", "sh", "-c", "echo mine >&2; exit 3")
+    assert result.status == 3
+    assert result.err.splitlines()[1:] == [b"mine"]
+
+
+def test_script_without_interpreter_as_ordinary_user(tmp_path):
+    """200 times: what fails in the reaper must not be taken for the failure of the exec, with
+    which it shares its memory."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become an ordinary user")
+    script = pathlib.Path("/var/tmp/%s" % tw.new_mark())
+    script.write_text("exit 44\n")
+    script.chmod(0o755)
+    try:
+        for _ in range(200):
+            result = tw.run(script, user=65534, group=65534, extra_groups=[], cwd="/")
+            assert result.status == 44, result
+    finally:
+        script.unlink()
+
+
+def test_command_that_asks_to_be_traced():
+    """Not our business: it runs as if nobody had answered."""
+    keywords = {}
+    if os.geteuid() == 0:
+        # (The kernel refuses it where the parent has fewer capabilities.)
+        keywords = dict(user=65534, group=65534, extra_groups=[], cwd="/")
+    assert tw.run(tw.adversary("tracee"), **keywords).status == 9

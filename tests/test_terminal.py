@@ -120,10 +120,15 @@ def test_ctrl_backslash(terminal, wrap):
     assert terminal.run("echo $?") == b"131\n"
 
 
+CATCHES_INT = "import signal, sys, time; " \
+              "signal.signal(2, lambda *_: (print(\"got int\"), sys.exit(3))); " \
+              "print(\"ready\", flush=True); [time.sleep(0.05) for _ in range(2000)]"
+
+
 @WRAP
 def test_ctrl_z_bg_fg(terminal, mark, wrap):
-    terminal.type("%ssh -c 'trap \"echo got int; exit 3\" INT; echo ready; "
-                  "while :; do sleep 0.05; done' %s\n" % (wrap, mark))
+    # (Not a shell: one that is about to start a program cannot stop.)
+    terminal.type("%s/usr/bin/python3 -c '%s' %s\n" % (wrap, CATCHES_INT, mark))
     terminal.read_until(rb"ready\r\n")
     for _ in range(3):
         terminal.type(b"\x1a")
@@ -213,7 +218,7 @@ def test_ctrl_z_of_a_pipeline(terminal, mark, wrap):
 
 
 def test_timeout_during_a_stop(terminal, mark):
-    terminal.type("$T -t 3 sh -c 'echo ready; sleep 60' %s\n" % mark)
+    terminal.type("$T -t 2 $BIN/escape %s\n" % mark)
     terminal.read_until(rb"ready\r\n")
     terminal.type(b"\x1a")
     assert b"Stopped" in terminal.prompt()
@@ -309,3 +314,45 @@ def test_messages_to_the_terminal(terminal):
     terminal.run("stty tostop")
     assert b"treewrap: stopping" in terminal.run("$T -v -t 0.2 sleep 5")
     assert terminal.run("jobs") == b""
+
+
+def test_ctrl_z_behind_a_relay(terminal, mark):
+    """Where a shell with children has become treewrap."""
+    terminal.type("bash -c 'sleep 50 & exec $T $BIN/escape %s setsid'\n" % mark)
+    terminal.read_until(rb"ready\r\n")
+    for _ in range(5):
+        terminal.type(b"\x1a")
+        assert b"Stopped" in terminal.prompt()
+        terminal.type(b"fg\n")
+        terminal.read_until(rb"setsid[^\n]*\r\n")
+        command = [pid for pid in tw.marked(mark) if tw.read_proc(pid, "comm") == b"escape\n"][0]
+        tw.until(lambda: tw.state(command) != "T")
+        time.sleep(0.1)
+    terminal.type(b"\x03")
+    terminal.prompt()
+    assert terminal.run("echo $?") == b"130\n"
+    tw.until(lambda: not tw.marked(mark), 5)
+
+
+WRAP_LIST = pytest.mark.parametrize("wrap", [[], [tw.TREEWRAP]], ids=["bare", "treewrap"])
+
+
+@WRAP_LIST
+def test_ctrl_z_where_nobody_could_continue(wrap):
+    """As the session's leader (a terminal's own program): Ctrl-Z does nothing there."""
+    terminal = Terminal(*wrap, "sh", "-c", "sleep 0.6; echo done")
+    time.sleep(0.2)
+    terminal.type(b"\x1a")
+    terminal.read_until(rb"done\r\n", 5)
+    terminal.close()
+
+
+@WRAP_LIST
+def test_hangup_of_the_session_leader(wrap, tmp_path):
+    """The kernel tells a hangup to the leader alone, which the command is without treewrap."""
+    witness = tmp_path / "witness"
+    terminal = Terminal(*wrap, "sh", "-c", "trap 'echo hup >%s; exit' HUP; echo ready; "
+                        "while :; do sleep 0.01; done" % witness)
+    terminal.read_until(rb"ready\r\n")
+    terminal.close()
+    assert witness.read_text() == "hup\n"
