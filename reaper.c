@@ -675,7 +675,8 @@ static void raise_priority(void)
 {
 	const struct sched_param lowest_real_time = {.sched_priority = 1};
 
-	if (sched_setscheduler(0, SCHED_FIFO, &lowest_real_time) < 0)
+	/* By system call: musl has only the name of it. */
+	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &lowest_real_time) < 0)
 		setpriority(PRIO_PROCESS, 0, -20);
 }
 
@@ -845,8 +846,8 @@ static struct outcome finish(struct reaper *r)
 
 	r->ending.status = outcome.status;
 	status_end(r->status, &r->ending);
-	/* A stopped shim could not tell the caller that we are done. */
-	signal_shim(r, SIGCONT);
+	/* A stopped shim could not tell the caller that we are done; but our end is a SIGCONT
+	 * to it (see shim.c). */
 	return outcome;
 }
 

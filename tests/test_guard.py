@@ -40,7 +40,7 @@ def victims_of(target, process):
 def test_killed_at_a_random_moment(target):
     print("SEED=%d" % SEED)
     rng = random.Random("%d %s" % (SEED, target))
-    for turn in range(ROUNDS if target in ("shim", "reaper") else ROUNDS // 2):
+    for turn in range(ROUNDS):
         mark = tw.new_mark()
         command = [TREE[0], TREE[1], TREE[2], mark]
         began = time.monotonic()
