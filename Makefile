@@ -17,8 +17,8 @@ HARDEN  = -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE
 LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
-PARTS   = shim relay reaper forward signals tree proc command options watch status link \
-	  descriptors privs
+PARTS   = shim relay reaper forward outcome report signals tree proc command options \
+	  watch status link let_go privs
 OBJECTS = $(PARTS:=.o)
 
 ADVERSARIES = $(patsubst tests/adversaries/%.c,tests/bin/%,$(wildcard tests/adversaries/*.c))

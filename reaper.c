@@ -14,10 +14,10 @@
 #include "reaper.h"
 #include "clock.h"
 #include "command.h"
-#include "descriptors.h"
 #include "forward.h"
+#include "let_go.h"
 #include "link.h"
-#include "privs.h"
+#include "report.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -77,8 +77,6 @@ struct reaper {
 	bool more_to_reap;
 	bool crowded;	  /* we get the CPU late: there are many who want it */
 	bool just_walked; /* the tree's list is of this moment */
-	bool was_asked;	  /* somebody or something stopped the tree */
-	bool had_to_stop_leftovers;
 
 	int64_t timeout_at; /* absolute, as all that follow; NEVER where there is none */
 	int64_t phase_ends_at;
@@ -137,52 +135,6 @@ static void stop_shim(const struct reaper *r, int signo)
 		signal_shim(r, SIGSTOP);
 	else
 		tell_shim(r, LINK_STOPPED, signo);
-}
-
-/* ---- what is left, for reports ---- */
-
-/* Counts the living in the tree as it is now, and keeps the names of the first. */
-static unsigned count_living(struct reaper *r, char names[][PROC_COMMAND_SIZE],
-			     unsigned max)
-{
-	struct tree_report report;
-	unsigned living = 0;
-
-	tree_walk(r->tree);
-	for (unsigned i = 0; i < r->tree->count; i++) {
-		if (!tree_describe(r->tree, i, &report))
-			continue;
-		if (living < max)
-			memcpy(names[living], report.command, PROC_COMMAND_SIZE);
-		living++;
-	}
-	return living;
-}
-
-static void report_survivors(struct reaper *r)
-{
-	struct ending *ending = &r->ending;
-	struct tree_report report;
-
-	tree_walk(r->tree);
-	for (unsigned i = 0; i < r->tree->count; i++) {
-		if (!tree_describe(r->tree, i, &report))
-			continue;
-		if (ending->survivors < SURVIVORS_MAX) {
-			struct survivor *survivor = &ending->survivor[ending->survivors];
-			survivor->process = report;
-			tree_explain(r->tree, &report, survivor->reason, REASON_SIZE);
-			say(r->status, "process %d (%s) survived SIGKILL: %s",
-			    (int)report.pid, report.command, survivor->reason);
-		}
-		ending->survivors++;
-	}
-	say(r->status, "%u process%s left after SIGKILL and %lld ms", ending->survivors,
-	    ending->survivors == 1 ? "" : "es",
-	    (long long)(r->opt->verify_for_ns / NS_PER_MS));
-	/* If none was seen, the kernel still has not said ECHILD: that counts. */
-	if (ending->survivors == 0)
-		ending->survivors = 1;
 }
 
 /* ---- stopping ---- */
@@ -265,7 +217,7 @@ static void continue_killing(struct reaper *r, int64_t now)
 		look_at_children(r);
 		if (r->phase == GONE)
 			return;
-		report_survivors(r);
+		report_survivors(r->tree, r->status, r->opt, &r->ending);
 		enter(r, GONE);
 		return;
 	}
@@ -279,8 +231,8 @@ static void continue_killing(struct reaper *r, int64_t now)
 
 static void enter_stopping(struct reaper *r)
 {
-	if (!r->was_asked)
-		r->had_to_stop_leftovers = true;
+	if (!r->ending.was_asked)
+		r->ending.had_to_stop_leftovers = true;
 	if (r->opt->ladder_length == 0) {
 		enter(r, KILLING);
 		return;
@@ -343,7 +295,7 @@ static void stop(struct reaper *r, enum cause cause)
 	 * goes faster now, but it is not what ended the run. */
 	if (r->phase != DRAINING || r->opt->leftovers == LEFTOVERS_WAIT || at_once) {
 		r->ending.cause = cause;
-		r->was_asked = true;
+		r->ending.was_asked = true;
 	}
 	/* What follows needs the list too. */
 	find_tree(r);
@@ -504,21 +456,8 @@ static void reap(struct reaper *r)
 /* The command has ended and others have not. */
 static void deal_with_leftovers(struct reaper *r)
 {
-	struct ending *ending = &r->ending;
-
-	ending->leftovers = count_living(r, ending->leftover_names, LEFTOVER_NAMES_MAX);
-	if (r->opt->leftovers == LEFTOVERS_LEAVE) {
-		say_more(r->status, "%u leftover%s left as asked", ending->leftovers,
-			 ending->leftovers == 1 ? "" : "s");
-		enter(r, GONE);
-		return;
-	}
-	if (ending->leftovers > 0)
-		say_more(r->status, "the command has ended and left %u process%s (%s%s)",
-			 ending->leftovers, ending->leftovers == 1 ? "" : "es",
-			 ending->leftover_names[0],
-			 ending->leftovers == 1 ? "" : ", ...");
-	enter(r, DRAINING);
+	report_leftovers(r->tree, r->status, r->opt, &r->ending);
+	enter(r, r->opt->leftovers == LEFTOVERS_LEAVE ? GONE : DRAINING);
 }
 
 static void look_at_children(struct reaper *r)
@@ -696,7 +635,7 @@ static void leave_session(const struct reaper *r)
 	setsid();
 }
 
-static void let_go(struct reaper *r)
+static void keep_what_is_needed(const struct reaper *r)
 {
 	int keep[6 + WATCHES_MAX] = {
 		r->signals,	      r->link,	     r->status->errors.fd,
@@ -706,13 +645,8 @@ static void let_go(struct reaper *r)
 
 	for (unsigned i = 0; i < r->watches->count; i++)
 		keep[fixed + i] = r->watches->watch[i].fd;
-	descriptors_close_all_but(keep, fixed + r->watches->count);
+	let_go(keep, fixed + r->watches->count);
 	status_own_errors(r->status);
-	leave_session(r);
-	/* If the root is not to be entered, we hold the old one: a file system that stays
-	 * busy is no reason not to run. The same goes for privileges we cannot drop. */
-	if (chdir("/") < 0 || privs_keep_needed() < 0)
-		return;
 }
 
 /*
@@ -787,7 +721,8 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	const bool runs = decided && command_progress(&r->command, &failure);
 	/* Only now: what fails in here writes to errno, which the child was reading. */
 	raise_priority();
-	let_go(r);
+	leave_session(r);
+	keep_what_is_needed(r);
 	if (runs)
 		status_start(r->status, r->opt, r->front, r->command.pid);
 	else if (decided)
@@ -800,54 +735,15 @@ static void start(struct reaper *r, const struct inherited *inherited)
 
 /* ---- the end ---- */
 
-static bool remapped(const struct reaper *r, int status)
-{
-	return (r->opt->remap[status / 8] >> (status % 8) & 1) != 0;
-}
-
-/* The exit contract, spec section 4. */
-static struct outcome conclude(struct reaper *r)
-{
-	const struct ending *ending = &r->ending;
-	struct outcome outcome = {0, 0};
-
-	if (ending->survivors > 0 || ending->cause == CAUSE_REAPER_KILLED)
-		return (struct outcome){STATUS_FAILED, 0};
-	if (ending->cause == CAUSE_EXEC_FAILED)
-		return (struct outcome){ending->status, 0};
-	if (!ending->command_ended && !r->was_asked) {
-		/* The kernel tells each child's end once; if not to us, 0 would be a
-		 * guess. */
-		say(r->status, "the status of '%s' was lost", r->opt->name);
-		return (struct outcome){STATUS_FAILED, 0};
-	}
-	if (r->was_asked && !(r->opt->preserve_status && ending->command_ended)) {
-		outcome.status =
-			ending->cause == CAUSE_TIMEOUT ? STATUS_TIMEOUT : STATUS_WATCH;
-	} else if (ending->signo != 0) {
-		outcome.status = 128 + ending->signo;
-		/* So that a shell's loop stops at Ctrl-C. */
-		if ((ending->signo == SIGINT || ending->signo == SIGQUIT) && r->shim != 1)
-			outcome.die_of = ending->signo;
-	} else {
-		outcome.status = ending->exit_code;
-		if (outcome.status == 0 && r->opt->leftovers == LEFTOVERS_FAIL &&
-		    r->had_to_stop_leftovers)
-			outcome.status = STATUS_LEFTOVERS;
-	}
-	if (remapped(r, outcome.status))
-		outcome = (struct outcome){0, 0};
-	return outcome;
-}
-
 static struct outcome finish(struct reaper *r)
 {
-	const struct outcome outcome = conclude(r);
+	const struct outcome outcome =
+		outcome_of(r->opt, &r->ending, r->tree->owner == 1);
 
 	r->ending.status = outcome.status;
 	status_end(r->status, &r->ending);
-	/* A stopped shim could not tell the caller that we are done; but our end is a SIGCONT
-	 * to it (see shim.c). */
+	/* A stopped shim could not tell the caller that we are done; but our end is a
+	 * SIGCONT to it (see shim.c). */
 	return outcome;
 }
 

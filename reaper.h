@@ -6,18 +6,13 @@
 #define REAPER_H
 
 #include "options.h"
+#include "outcome.h"
 #include "signals.h"
 #include "status.h"
 #include "tree.h"
 #include "watch.h"
 
 #include <sys/types.h>
-
-/* How treewrap is to end. */
-struct outcome {
-	int status;
-	int die_of; /* a signal to die of instead, so that the caller sees it; or 0 */
-};
 
 /* What the reaper works with; all of it is prepared and owned by its caller. */
 struct reaper_setup {

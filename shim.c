@@ -17,10 +17,9 @@
  * fail); 124 timeout; 125 treewrap itself failed; 126, 127 the command cannot be run, is
  * not there; 129 a watch.
  */
-#include "descriptors.h"
+#include "let_go.h"
 #include "link.h"
 #include "options.h"
-#include "privs.h"
 #include "reaper.h"
 #include "relay.h"
 #include "signals.h"
@@ -96,8 +95,7 @@ static int be_reaper(void *argument)
 
 /* ---- the shim's process ---- */
 
-/* Like let_go() in reaper.c: nothing may show that we are still there. */
-static void let_go(const struct shim *shim)
+static void keep_what_is_needed(const struct shim *shim)
 {
 	const struct reaper_setup *setup = shim->setup;
 	int keep[] = {
@@ -105,11 +103,8 @@ static void let_go(const struct shim *shim)
 		setup->status->events.fd, setup->tree->proc, setup->tree->own_children,
 	};
 
-	descriptors_close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
+	let_go(keep, sizeof(keep) / sizeof(keep[0]));
 	status_own_errors(setup->status);
-	/* See the reaper's for why failure is no reason to stop. */
-	if (chdir("/") < 0 || privs_keep_needed() < 0)
-		return;
 }
 
 /* What the reaper has to tell. */
@@ -234,7 +229,7 @@ static void guard(struct shim *shim, siginfo_t *info)
 }
 
 /* The reaper has ended: by itself as the outcome says, or by force. */
-static struct outcome outcome_of(struct shim *shim, const siginfo_t *info)
+static struct outcome outcome_of_reaper(struct shim *shim, const siginfo_t *info)
 {
 	struct reaper_setup *setup = shim->setup;
 	char name[SIGNAL_NAME_SIZE];
@@ -272,9 +267,9 @@ static struct outcome be_shim(struct reaper_setup *setup)
 		die("cannot fork: %s", strerror(errno));
 	close(birth.ends[1]);
 	shim.link = birth.ends[0];
-	let_go(&shim);
+	keep_what_is_needed(&shim);
 	guard(&shim, &info);
-	return outcome_of(&shim, &info);
+	return outcome_of_reaper(&shim, &info);
 }
 
 /* ---- behind a relay ---- */
@@ -310,10 +305,7 @@ static struct outcome be_relay(struct reaper_setup *setup)
 
 	if (shim < 0)
 		die("cannot fork: %s", strerror(errno));
-	descriptors_close_all_but(&setup->signals, 1);
-	/* See the reaper's let_go() for why failure is no reason to stop. */
-	const bool left = chdir("/") == 0 && privs_keep_needed() == 0;
-	(void)left;
+	let_go(&setup->signals, 1);
 	const struct relayed end =
 		relay_run(shim, setup->signals, setup->shim_leads_session);
 	if (end.code == CLD_EXITED)

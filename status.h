@@ -59,6 +59,8 @@ struct survivor {
 /* All that the end record tells. */
 struct ending {
 	enum cause cause;
+	bool was_asked; /* somebody or something stopped the tree */
+	bool had_to_stop_leftovers;
 	int error; /* errno of an exec that failed */
 	bool command_ended;
 	int exit_code; /* of the command; -1 if a signal ended it */

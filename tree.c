@@ -18,7 +18,7 @@
  *    parent's number did the same.
  */
 #include "tree.h"
-#include "descriptors.h"
+#include "let_go.h"
 #include "proc.h"
 
 #include <errno.h>

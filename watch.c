@@ -4,7 +4,7 @@
  * for a pidfd holds on to it.
  */
 #include "watch.h"
-#include "descriptors.h"
+#include "let_go.h"
 
 #include <errno.h>
 #include <poll.h>

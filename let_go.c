@@ -1,12 +1,14 @@
 /*
- * Promises: after descriptors_close_all_but() nobody can notice by an open pipe, file
- * or lock that treewrap is still there.
+ * Promises: after let_go() nobody can notice by an open pipe, a file, a lock or a busy
+ * file system that treewrap is still there.
  */
-#include "descriptors.h"
+#include "let_go.h"
+#include "privs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -47,7 +49,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-void descriptors_close_all_but(int keep[], size_t count)
+static void close_all_but(int keep[], size_t count)
 {
 	unsigned next = 0;
 
@@ -61,4 +63,14 @@ void descriptors_close_all_but(int keep[], size_t count)
 		next = (unsigned)keep[i] + 1;
 	}
 	close_from_to(next, UINT_MAX);
+}
+
+void let_go(int keep[], size_t count)
+{
+	close_all_but(keep, count);
+	/* If the root is not to be entered we hold the old directory, and what privileges
+	 * cannot be dropped we keep: the command runs, and neither is a reason to end it.
+	 */
+	const bool all = chdir("/") == 0 && privs_keep_needed() == 0;
+	(void)all;
 }
