@@ -514,6 +514,8 @@ static struct timespec time_left(const struct reaper *r)
 {
 	int64_t next =
 		r->timeout_at < r->phase_ends_at ? r->timeout_at : r->phase_ends_at;
+	if (r->verify_ends_at < next)
+		next = r->verify_ends_at;
 	int64_t left = next == NEVER ? NEVER : next - clock_now_ns();
 
 	/* While a round's dead come in, PHASE_ENDS_AT has passed: look again soon. */

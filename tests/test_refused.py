@@ -1,0 +1,90 @@
+"""System calls that old kernels do not have and that filters refuse: there is another way for
+each, and the promise stays the same."""
+
+import errno
+import signal
+import subprocess
+
+import pytest
+import tw
+
+CALLS = ["pidfd_open", "pidfd_send_signal", "close_range", "clone3", "pidfd_info",
+         "timerfd_create"]
+KINDS = ["background", "setsid", "double", "group", "name", "ignore", "stopped", "deep", "env"]
+# glibc cannot make threads where clone3 is refused by EPERM.
+THREADS = ["thread", "leaderless"]
+
+
+@pytest.fixture(params=[(answer, call) for answer in ("EPERM", "ENOSYS")
+                        for call in CALLS + [",".join(CALLS)]],
+                ids=lambda param: "%s-%s" % (param[0], param[1] if "," not in param[1] else "all"))
+def refused(request):
+    answer, calls = request.param
+
+    def start(*args):
+        return subprocess.Popen(
+            [tw.adversary("refuse"), str(getattr(errno, answer)), calls, tw.TREEWRAP,
+             *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True, bufsize=0)
+
+    threads = [] if answer == "EPERM" and "clone3" in calls else THREADS
+    start.escape = lambda mark, *more: [tw.adversary("escape"), mark, *KINDS, *threads, *more]
+    return start
+
+
+def test_timeout(refused, mark):
+    process = refused("-t", "1", "-k", "0.2", *refused.escape(mark))
+    tw.ready(process)
+    result = tw.finish(process, 20)
+    assert (result.status, result.err) == (124, b"")
+    tw.assert_nothing_left(mark)
+
+
+def test_leftovers(refused, mark):
+    process = refused("-k", "0.2", "--linger", "0", *refused.escape(mark, "=", "exit", "7"))
+    assert tw.finish(process, 20).status == 7
+    tw.assert_nothing_left(mark)
+
+
+def test_reaper_killed(refused, mark):
+    process = refused(*refused.escape(mark))
+    tw.ready(process)
+    tw.kill(tw.reaper_of(process))
+    assert tw.finish(process, 20).status == 125
+    tw.assert_nothing_left(mark)
+
+
+def test_shim_killed_and_stopped(refused, mark):
+    process = refused(*refused.escape(mark))
+    tw.ready(process)
+    reaper = tw.reaper_of(process)
+    process.send_signal(signal.SIGSTOP)
+    process.kill()
+    process.wait()
+    tw.wait_gone(reaper)
+    tw.assert_nothing_left(mark)
+    tw.reap_adopted()
+    process.stdout.close(), process.stderr.close()
+
+
+def test_forwarded_to_all(refused, mark):
+    process = refused("--forward-to", "tree", "sh", "-c",
+                      "setsid sh -c 'trap \"exit 0\" USR1; echo ready; while :; do sleep 0.01; "
+                      "done' %s & trap 'wait; exit 5' USR1; echo ready; while :; do sleep 0.01; "
+                      "done" % mark)
+    tw.ready(process), tw.ready(process)
+    process.send_signal(signal.SIGUSR1)
+    assert tw.finish(process, 20).status == 5
+    tw.assert_nothing_left(mark)
+
+
+def test_nothing_is_held_or_leaked(refused):
+    process = refused(tw.adversary("fds"))
+    out = tw.finish(process, 20).out.decode()
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("fd")] == [
+        "0", "1", "2"]
+    process = refused("sh", "-c", "exec >&-; exec sleep 30")
+    assert process.stdout.read() == b""
+    process.terminate()
+    assert process.wait(10) == 143
+    process.stderr.close()
