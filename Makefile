@@ -64,11 +64,13 @@ build-packages:
 
 test-packages:
 	@sh packages.sh python3 python3-pytest python3-pytest-xdist python3-jsonschema \
-		bash util-linux procps tmux less
+		bash util-linux procps tmux less mandoc
 
 install: treewrap
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 treewrap $(DESTDIR)$(PREFIX)/bin/treewrap
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 treewrap.1 $(DESTDIR)$(PREFIX)/share/man/man1/treewrap.1
 
 clean:
 	rm -rf treewrap *.o *.d tests/bin compile_commands.json
