@@ -155,7 +155,7 @@ static int child(void *argument)
 
 	/*
 	 * Out of the reaper's group: into one of its own, or the shim's (0: led by a
-	 * process outside this PID namespace, and the reaper is in it too). Fails only if
+	 * process outside this PID namespace; the reaper has stayed there). Fails only if
 	 * that group is gone, and the shim with it: then the reaper is about to kill us.
 	 */
 	if (birth->own_group)

@@ -35,7 +35,7 @@ static size_t length(const struct link_message *message)
 	case LINK_CONTINUED:
 		break;
 	}
-	return head + sizeof(message->signo);
+	return head + sizeof(message->stop);
 }
 
 bool link_send(int end, const struct link_message *message)

@@ -13,8 +13,8 @@
 #define LINK_TEXT_SIZE 1024
 
 enum link_type {
-	LINK_SIGNAL,  /* shim to reaper: this was sent to the shim */
-	LINK_STOPPED, /* reaper to shim: the command was stopped by SIGNO (not SIGSTOP) */
+	LINK_SIGNAL,	/* shim to reaper: this was sent to the shim */
+	LINK_STOPPED,	/* reaper to shim: the command was stopped */
 	LINK_CONTINUED, /* reaper to shim: it runs again */
 	LINK_SAY,	/* reaper to shim: put TEXT on standard error */
 };
@@ -26,13 +26,17 @@ struct arrived {
 	pid_t sender;
 	uid_t uid;
 	uint64_t value;
+	unsigned stops; /* of the command, that the shim knew of then */
 };
 
 struct link_message {
 	enum link_type type;
 	union {
 		struct arrived signal;
-		int signo;
+		struct {
+			int signo;
+			unsigned number; /* counted from 1 */
+		} stop;
 		char text[LINK_TEXT_SIZE]; /* ends in a NUL */
 	};
 };

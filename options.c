@@ -64,7 +64,8 @@ static const char usage[] =
 	"  -s                         nothing: treewrap reaps orphans always\n"
 	"  TINI_KILL_PROCESS_GROUP (as -g), TINI_VERBOSITY (2 and more: as -v)\n"
 	"\n"
-	"DURATION: a number with ms, s (default), m, h or d; 0: never.\n"
+	"DURATION: a number with ms, s (default), m, h or d; 0: never (for --kill-after\n"
+	"and --linger: at once).\n"
 	"Exit status: COMMAND's; 128+N if signal N ended it; 123 leftovers, 124 "
 	"timeout,\n"
 	"125 treewrap failed, 126 COMMAND cannot be run, 127 not found, 129 a watch.\n";
@@ -232,6 +233,15 @@ static int descriptor(const char *option, const char *word)
 	return fd;
 }
 
+static int writable_descriptor(const char *option, const char *word)
+{
+	const int fd = descriptor(option, word);
+
+	if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY)
+		die("%s: descriptor %s is open for reading only", option, word);
+	return fd;
+}
+
 /* The place of WORD among the COUNT words of CHOICES. */
 static int choice(const char *option, const char *word, const char *const choices[],
 		  int count)
@@ -364,7 +374,7 @@ static void take_value(struct options *opt, struct seen *seen, int option, char 
 		opt->parent_signal = signal_of("-p", word);
 		break;
 	case OPT_STATUS_FD:
-		opt->status_fd = descriptor("--status-fd", word);
+		opt->status_fd = writable_descriptor("--status-fd", word);
 		break;
 	case 'e':
 		remap(opt, word);

@@ -73,6 +73,8 @@ struct reaper {
 	enum phase phase;
 	struct command command;
 	bool command_runs;
+	bool command_stopped;
+	unsigned stops; /* of the command, counted */
 	bool childless; /* waitid said ECHILD: there is no descendant */
 	bool more_to_reap;
 	bool crowded;	  /* we get the CPU late: there are many who want it */
@@ -117,7 +119,10 @@ static void signal_shim(const struct reaper *r, int signo)
 
 static void tell_shim(const struct reaper *r, enum link_type type, int signo)
 {
-	const struct link_message message = {.type = type, .signo = signo};
+	const struct link_message message = {
+		.type = type,
+		.stop = {.signo = signo, .number = r->stops},
+	};
 
 	/* If its queue is full or it is gone there is nothing better to do. */
 	if (r->link >= 0)
@@ -129,12 +134,13 @@ static void tell_shim(const struct reaper *r, enum link_type type, int signo)
  * take it back; SIGSTOP it gets from us, so that nothing we send later, and not the
  * SIGCONT that our death sends, can come before it.
  */
-static void stop_shim(const struct reaper *r, int signo)
+static void stop_shim(struct reaper *r, int signo)
 {
+	r->stops++;
+	r->command_stopped = true;
+	tell_shim(r, LINK_STOPPED, signo);
 	if (signo == SIGSTOP)
 		signal_shim(r, SIGSTOP);
-	else
-		tell_shim(r, LINK_STOPPED, signo);
 }
 
 /* ---- stopping ---- */
@@ -325,6 +331,24 @@ static void pass_to_command(struct reaper *r, const struct arrived *arrived)
 		status_signal(r->status, forwarded.signo, arrived->sender, forwarded.to);
 }
 
+/*
+ * Has ARRIVED, a SIGCONT, done its work already? A shell's "fg" sends it to the group
+ * that shim and command share; passed on late, it would undo a Ctrl-Z that came after it.
+ * It is still wanted if the command is in that stop which the shim knew of.
+ */
+static bool is_stale_cont(const struct reaper *r, const struct arrived *arrived)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (arrived->signo != SIGCONT || !r->command_runs || r->link < 0 ||
+	    getpgid(r->command.pid) != r->shim_group)
+		return false;
+	/* What has happened and not been fetched yet. */
+	waitid(P_PID, (id_t)r->command.pid, &info,
+	       WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT | __WALL);
+	return !r->command_stopped || info.si_pid != 0 || arrived->stops != r->stops;
+}
+
 /* A signal came to treewrap, here or by the shim. */
 static void receive(struct reaper *r, const struct arrived *arrived)
 {
@@ -332,7 +356,7 @@ static void receive(struct reaper *r, const struct arrived *arrived)
 
 	if (stops && r->phase < STOPPING)
 		stop(r, CAUSE_SIGNAL);
-	else
+	else if (!is_stale_cont(r, arrived))
 		pass_to_command(r, arrived);
 }
 
@@ -380,7 +404,8 @@ static void take_link(struct reaper *r, short revents)
 /* Many have been killed: their deaths are taken by the batch, not one by one. */
 static bool is_dying_crowd(const struct reaper *r)
 {
-	return r->phase == KILLING && r->tree->count > CROWD;
+	return r->phase == KILLING && r->tree->count > CROWD &&
+	       r->killed_in_round > r->died_in_round;
 }
 
 static void command_ended(struct reaper *r, const siginfo_t *info)
@@ -409,6 +434,7 @@ static void child_changed(struct reaper *r, const siginfo_t *info)
 		return;
 	case CLD_CONTINUED:
 		if (is_command) {
+			r->command_stopped = false;
 			tell_shim(r, LINK_CONTINUED, 0);
 			signal_shim(r, SIGCONT);
 		}
@@ -622,18 +648,21 @@ static void raise_priority(void)
 }
 
 /*
- * A session of our own, now that the command has been born into the caller's. As a parent
- * from the same session but another group we would keep the command's group from being
- * orphaned, and Ctrl-Z would stop where it does not without treewrap. A group's leader
- * cannot leave; so through the shim's group, where for the time of one system call a kill
- * of the group would take both of us.
+ * A session of our own, now that the command has been born into the shim's group. As a
+ * parent from the same session but another group we would keep that group from being
+ * orphaned, and Ctrl-Z would stop where it does not without treewrap. (A group of the
+ * command's own would be orphaned by our leaving, and could not be stopped any more.)
+ * A group's leader cannot leave; so through the shim's group, where for the time of one
+ * system call a kill of the group would take both of us.
  */
 static void leave_session(const struct reaper *r)
 {
-	if (r->link < 0)
+	if (r->link < 0 || r->command.own_group)
 		return;
-	/* Fail if the shim is gone; then nobody is left to be mistaken. */
-	setpgid(0, r->shim_group);
+	/* Fails if the shim is gone; then nobody is left to be mistaken. 0: we are in it.
+	 */
+	if (r->shim_group != 0)
+		setpgid(0, r->shim_group);
 	setsid();
 }
 
@@ -723,8 +752,10 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	const bool runs = decided && command_progress(&r->command, &failure);
 	/* Only now: what fails in here writes to errno, which the child was reading. */
 	raise_priority();
-	leave_session(r);
 	keep_what_is_needed(r);
+	/* After that: a terminal to report to can be opened anew only from its session.
+	 */
+	leave_session(r);
 	if (runs)
 		status_start(r->status, r->opt, r->front, r->command.pid);
 	else if (decided)

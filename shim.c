@@ -49,6 +49,7 @@ struct shim {
 	pid_t reaper;
 	int link;
 	int stopped_by; /* signal that stopped the command, until we have stopped too */
+	unsigned stops; /* number of the last stop that we were told of */
 	bool holding;	/* HELD found the link full */
 	struct link_message held;
 };
@@ -77,8 +78,11 @@ static int be_reaper(void *argument)
 
 	close(birth->ends[0]);
 	/* A group of its own, and a name of its own: what kills the shim's group, or
-	 * everything named treewrap, does not kill both. Neither call can fail here. */
-	setpgid(0, 0);
+	 * everything named treewrap, does not kill both. Neither call can fail here. A
+	 * group that is led from outside our PID namespace has no number to bring the
+	 * command back into it: then we stay there too. */
+	if (setup->shim_group != 0)
+		setpgid(0, 0);
 	prctl(PR_SET_NAME, "tree-reaper");
 	/* Should we have been stopped when the shim dies, that wakes us. */
 	prctl(PR_SET_PDEATHSIG, SIGCONT);
@@ -116,7 +120,10 @@ static void take_link(struct shim *shim)
 	while (link_receive(shim->link, &message)) {
 		switch (message.type) {
 		case LINK_STOPPED:
-			shim->stopped_by = message.signo;
+			shim->stops = message.stop.number;
+			/* This one the reaper sends itself. */
+			if (message.stop.signo != SIGSTOP)
+				shim->stopped_by = message.stop.signo;
 			break;
 		case LINK_CONTINUED:
 			shim->stopped_by = 0;
@@ -177,7 +184,8 @@ static void take_signals(struct shim *shim)
 				   .code = info.ssi_code,
 				   .sender = sender,
 				   .uid = info.ssi_uid,
-				   .value = info.ssi_ptr},
+				   .value = info.ssi_ptr,
+				   .stops = shim->stops},
 		};
 		shim->holding = true;
 		pass_on(shim);
@@ -216,8 +224,10 @@ static void guard(struct shim *shim, siginfo_t *info)
 		/* A signal that is being held blocks those behind it, SIGCHLD too. */
 		poll(fds, 2, shim->holding ? RETRY_MS : -1);
 		pass_on(shim);
-		take_signals(shim);
+		/* First what the reaper has said: a SIGCONT is meant for the last stop.
+		 */
 		take_link(shim);
+		take_signals(shim);
 		if (shim->stopped_by != 0)
 			stop_too(shim);
 		/* Hung up: the death itself is a moment away. */

@@ -119,6 +119,17 @@ void status_open(struct status *status, const struct options *opt)
 	status->verbose = opt->verbose;
 	status->events = (struct sink){opt->status_fd, SINK_UNKNOWN};
 	status->start_ns = clock_now_ns();
+	if (opt->status_fd < 0)
+		return;
+	/* Now: later the reaper is in another session, where a terminal cannot be opened.
+	 */
+	sink_prepare(&status->events);
+	/* A terminal that is stopped, or full, takes nothing and does not tell before. */
+	if (status->events.kind == SINK_MAY_WAIT && isatty(opt->status_fd)) {
+		say(status,
+		    "--status-fd: this terminal cannot be written to without waiting");
+		status->events.fd = -1;
+	}
 }
 
 void status_own_errors(struct status *status)

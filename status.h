@@ -85,7 +85,7 @@ void status_open(struct status *status, const struct options *opt);
 
 /*
  * Says that the command has its own descriptors by now: standard error may be opened anew
- * in this process.
+ * in this process, so that writing to it need not wait.
  */
 void status_own_errors(struct status *status);
 

@@ -109,3 +109,11 @@ def test_signal_numbers(name, number, mark):
     lines = [line.split() for line in tw.finish(process).out.decode().splitlines()]
     # Both were pending at once: the kernel hands out the lower number first.
     assert sorted(int(line[0]) for line in lines) == sorted([number, 18])
+
+
+def test_status_to_what_cannot_be_written(tmp_path):
+    with open("/etc/passwd") as file:
+        result = tw.run("--status-fd", file.fileno(), "touch", tmp_path / "witness",
+                        pass_fds=[file.fileno()])
+    assert result.status == 125 and b"is open for reading only" in result.err
+    assert not (tmp_path / "witness").exists()

@@ -150,7 +150,7 @@ def test_long_command_lines():
 @pytest.mark.parametrize("count", [0, 1, 40])
 @pytest.mark.parametrize("policy", ["stop", "wait", "leave", "fail"])
 def test_leftovers(mark, count, policy):
-    lifetime = "2" if policy == "wait" else "60"
+    lifetime = "5" if policy == "wait" else "60"
     script = "i=0; while [ $i -lt %d ]; do setsid sleep %s & i=$((i+1)); done; " \
              "while [ $(cat /proc/[0-9]*/stat 2>/dev/null | grep -c \"^[0-9]* (sleep) . $$ \") " \
              "-lt %d ]; do :; done; exit 0" % (count, lifetime, count)
@@ -455,9 +455,30 @@ def test_early_end_with_nobody_there(mark):
 
 
 def test_status_on_a_terminal_master():
+    """It can be full, does not say so before, and cannot be opened anew: said, not waited for."""
     import pty
     master, slave = pty.openpty()
-    process = tw.start("--status-fd", master, "true", pass_fds=[master])
-    assert tw.finish(process).status == 0
-    assert os.read(slave, 4096).startswith(b'{"event":"start"')
+    result = tw.run("--status-fd", master, "true", pass_fds=[master])
+    assert result.status == 0
+    assert result.err == (b"treewrap: --status-fd: this terminal cannot be written to without "
+                          b"waiting\n")
+    os.close(master), os.close(slave)
+
+
+def test_status_on_a_terminal_that_is_not_read(mark):
+    import pty
+    import tty
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    for user in ({}, {"user": 65534, "group": 65534, "extra_groups": []}):
+        if user and os.geteuid() != 0:
+            continue
+        process = tw.start("-t", "1", "-k", "0", "--status-fd", slave, "sh", "-c",
+                           "trap '' USR1; echo ready; sleep 60; :", mark, pass_fds=[slave],
+                           cwd="/", **user)
+        tw.ready(process)
+        for _ in range(400):
+            os.kill(process.pid, signal.SIGUSR1)
+            time.sleep(0.001)
+        assert tw.finish(process, 10).status == 124
     os.close(master), os.close(slave)

@@ -239,7 +239,7 @@ def test_exec_with_children_of_its_own(mark, tmp_path, victim):
 def test_relay_passes_everything_on(mark):
     process = tw.start("true")
     tw.finish(process)
-    process = subprocess.Popen(["bash", "-c", 'sleep 50 & exec "$@"', "bash", tw.TREEWRAP,
+    process = subprocess.Popen(["bash", "-c", 'sleep 50 >/dev/null & exec "$@"', "bash", tw.TREEWRAP,
                                 tw.adversary("signals"), mark], stdout=subprocess.PIPE,
                                start_new_session=True, bufsize=0)
     command = int(tw.ready(process).split()[1])
@@ -262,3 +262,12 @@ def test_relay_dies_of_the_signal(mark):
     process = subprocess.run(["bash", "-c", 'sleep 0.1 & exec "$@"', "bash", tw.TREEWRAP, "sh",
                               "-c", "kill -INT $$"], timeout=20)
     assert process.returncode == -signal.SIGINT
+
+
+def test_tstp_stops_without_a_terminal():
+    """In a group of its own the command can be stopped as it can in the caller's."""
+    process = subprocess.Popen([tw.TREEWRAP, "sh", "-c", "kill -TSTP $$; exit 3"],
+                               process_group=0, stdin=subprocess.DEVNULL)
+    tw.until(lambda: tw.state(process.pid) == "T")
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(10) == 3

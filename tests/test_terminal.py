@@ -334,6 +334,52 @@ def test_ctrl_z_behind_a_relay(terminal, mark):
     tw.until(lambda: not tw.marked(mark), 5)
 
 
+def test_group_led_from_outside_the_namespace(terminal):
+    """The group's leader is in another PID namespace: here it has no number to rejoin it by."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for a PID namespace")
+    terminal.type("unshare --pid --fork --mount-proc sh -c '$T cat; echo rc=$?'\n")
+    time.sleep(0.5)
+    terminal.type("hello\n")
+    terminal.read_until(rb"hello\r\nhello\r\n")
+    terminal.type(b"\x04")
+    assert b"rc=0" in terminal.prompt()
+
+
+COUNTS_CONT = "import signal, sys, time; n = []; " \
+              "signal.signal(18, lambda *_: n.append(1)); " \
+              "signal.signal(2, lambda *_: (print(\"count\", len(n)), sys.exit(3))); " \
+              "print(\"ready\", flush=True); [time.sleep(0.05) for _ in range(2000)]"
+
+
+@WRAP
+def test_fg_continues_once(terminal, mark, wrap):
+    terminal.type("%s/usr/bin/python3 -c '%s' %s\n" % (wrap, COUNTS_CONT, mark))
+    terminal.read_until(rb"ready\r\n")
+    for _ in range(3):
+        terminal.type(b"\x1a")
+        assert b"Stopped" in terminal.prompt()
+        terminal.type(b"fg\n")
+        terminal.read_until(mark.encode() + rb"[^\n]*\r\n")
+        time.sleep(0.3)
+    terminal.type(b"\x03")
+    assert b"count 3\r\n" in terminal.prompt()
+
+
+def test_continue_of_treewrap_alone(terminal, mark):
+    """A SIGCONT that treewrap alone gets is for the command, however that was stopped."""
+    terminal.type("$T $BIN/escape %s &\n" % mark)
+    terminal.read_until(rb"ready\r\n")
+    shim = [pid for pid in tw.marked(mark) if tw.read_proc(pid, "comm") == b"treewrap\n"][0]
+    command = [pid for pid in tw.marked(mark) if tw.read_proc(pid, "comm") == b"escape\n"][0]
+    for signo in (signal.SIGSTOP, signal.SIGTSTP, signal.SIGSTOP):
+        os.kill(command, signo)
+        tw.until(lambda: tw.state(shim) == tw.state(command) == "T")
+        os.kill(shim, signal.SIGCONT)
+        tw.until(lambda: tw.state(shim) != "T" and tw.state(command) != "T")
+        time.sleep(0.05)
+
+
 WRAP_LIST = pytest.mark.parametrize("wrap", [[], [tw.TREEWRAP]], ids=["bare", "treewrap"])
 
 
