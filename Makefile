@@ -50,8 +50,8 @@ demo: build-packages
 
 check: build-packages test-packages
 	@$(MAKE) -s treewrap adversaries
-	$(PYTEST) -q -n $(JOBS) -m 'not heavy' $(TESTS)
-	$(PYTEST) -q -m heavy $(TESTS)
+	@$(PYTEST) -q -n $(JOBS) -m 'not heavy' $(TESTS); first=$$?; \
+		$(PYTEST) -q -m heavy $(TESTS) && exit $$first
 
 adversaries: $(ADVERSARIES)
 

@@ -39,7 +39,8 @@ def test_every_signal_once(mark):
         raw_kill(process.pid, signo)
         # One at a time: of the first 31 the kernel keeps but one pending.
         time.sleep(0.004)
-    assert [line[0] for line in received(process, command)] == ALL
+    # What is pending together comes in the kernel's order.
+    assert sorted(line[0] for line in received(process, command)) == ALL
 
 
 def test_ignored_and_blocked_at_start_are_forwarded(mark):
@@ -53,7 +54,7 @@ def test_ignored_and_blocked_at_start_are_forwarded(mark):
     for signo in signos:
         os.kill(process.pid, signo)
         time.sleep(0.02)
-    assert [line[0] for line in received(process, command)] == signos
+    assert sorted(line[0] for line in received(process, command)) == sorted(signos)
 
 
 def test_queued_values(mark):
