@@ -49,6 +49,10 @@
 #define ROUND_PAUSE_NS	   (4 * NS_PER_MS)
 #define ROUND_PAUSE_MAX_NS (250 * NS_PER_MS)
 
+/* So many rounds in a row without a death, more than a second, are no pause in the dying
+ * any more. (A large family dies unseen by us until its parent, the last, has died.) */
+#define STUCK_ROUNDS 10
+
 /* More members than this are a crowd, whose deaths are taken once in so much time. */
 #define CROWD	 64
 #define BATCH_NS (2 * NS_PER_MS)
@@ -85,10 +89,11 @@ struct reaper {
 	int64_t verify_ends_at;
 	int64_t last_death_at;
 	int64_t round_began_at;
-	unsigned rung;	      /* of the ladder, while stopping */
-	unsigned rounds;      /* of killing */
-	unsigned idle_rounds; /* in a row, in which nothing died */
-	unsigned killed_in_round, died_in_round;
+	unsigned rung;	       /* of the ladder, while stopping */
+	unsigned rounds;       /* of killing */
+	unsigned idle_rounds;  /* in a row, in which nothing died */
+	unsigned killed, died; /* since we kill: sent SIGKILL to, fetched the end of */
+	unsigned died_before_round;
 
 	struct ending ending;
 };
@@ -196,25 +201,31 @@ static unsigned signal_politely(struct reaper *r)
  * it may be forking as fast as we kill, so from the second on all are frozen before; in a
  * crowd from the first, for every process that is stopped leaves us more of the CPU.
  */
-static void kill_round(struct reaper *r)
+static unsigned kill_round(struct reaper *r)
 {
 	find_tree(r);
-	r->idle_rounds = r->died_in_round == 0 && r->rounds > 0 ? r->idle_rounds + 1 : 0;
-	r->killed_in_round = tree_kill(r->tree);
-	if (r->killed_in_round == 0)
+	r->idle_rounds =
+		r->died == r->died_before_round && r->rounds > 0 ? r->idle_rounds + 1 : 0;
+	const unsigned reached = tree_kill(r->tree);
+	/* Nobody else and no death for some time: is it one that took a dead one's
+	 * number? */
+	if (reached == 0 && r->idle_rounds >= STUCK_ROUNDS)
 		tree_pardon(r->tree);
-	r->died_in_round = 0;
+	r->killed += reached;
+	r->died_before_round = r->died;
 	r->rounds++;
 	r->round_began_at = clock_now_ns();
 	r->last_death_at = r->round_began_at;
 	/* Longer and longer where nothing dies, as in uninterruptible sleep. */
 	r->phase_ends_at = r->round_began_at +
 			   (ROUND_PAUSE_NS << (r->idle_rounds < 6 ? r->idle_rounds : 6));
+	return reached;
 }
 
 /*
- * Is it time for the next round? Not while those killed in the last one are still dying:
- * walking over them would only take their CPU. But never later than the longest pause.
+ * Is it time for the next round? Not while those killed are still dying, one after the
+ * other: walking over them would only take their CPU. But never later than the longest
+ * pause.
  */
 static void continue_killing(struct reaper *r, int64_t now)
 {
@@ -227,11 +238,9 @@ static void continue_killing(struct reaper *r, int64_t now)
 		enter(r, GONE);
 		return;
 	}
-	if (r->died_in_round < r->killed_in_round &&
-	    now - r->last_death_at < ROUND_PAUSE_NS &&
-	    now - r->round_began_at < ROUND_PAUSE_MAX_NS) {
+	if (r->died < r->killed && now - r->last_death_at < ROUND_PAUSE_NS &&
+	    now - r->round_began_at < ROUND_PAUSE_MAX_NS)
 		return;
-	}
 	kill_round(r);
 }
 
@@ -256,10 +265,9 @@ static void enter_killing(struct reaper *r)
 	r->verify_ends_at = r->opt->verify_for_ns > 0
 				    ? clock_after(now, r->opt->verify_for_ns)
 				    : NEVER;
-	kill_round(r);
-	status_escalate(r->status, SIGKILL, r->killed_in_round);
-	say_more(r->status, "SIGKILL to %u process%s", r->killed_in_round,
-		 r->killed_in_round == 1 ? "" : "es");
+	const unsigned reached = kill_round(r);
+	status_escalate(r->status, SIGKILL, reached);
+	say_more(r->status, "SIGKILL to %u process%s", reached, reached == 1 ? "" : "es");
 }
 
 static void enter_draining(struct reaper *r)
@@ -404,8 +412,8 @@ static void take_link(struct reaper *r, short revents)
 /* Many have been killed: their deaths are taken by the batch, not one by one. */
 static bool is_dying_crowd(const struct reaper *r)
 {
-	return r->phase == KILLING && r->tree->count > CROWD &&
-	       r->killed_in_round > r->died_in_round;
+	return r->phase == KILLING && r->killed > r->died + CROWD &&
+	       r->idle_rounds < STUCK_ROUNDS;
 }
 
 static void command_ended(struct reaper *r, const siginfo_t *info)
@@ -448,7 +456,8 @@ static void child_changed(struct reaper *r, const siginfo_t *info)
 	}
 	tree_reaped(r->tree, info->si_pid);
 	r->ending.reaped++;
-	r->died_in_round++;
+	if (r->phase == KILLING)
+		r->died++;
 	r->last_death_at = clock_now_ns();
 	if (r->phase == KILLING && info->si_code == CLD_KILLED &&
 	    info->si_status == SIGKILL)
