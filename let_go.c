@@ -3,6 +3,7 @@
  * file system that treewrap is still there.
  */
 #include "let_go.h"
+#include "kernel.h"
 #include "privs.h"
 
 #include <errno.h>
@@ -11,12 +12,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
 
 int descriptor_above_2(int descriptor)
 {

@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "command.h"
 #include "forward.h"
+#include "kernel.h"
 #include "let_go.h"
 #include "link.h"
 #include "report.h"
@@ -26,16 +27,8 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_send_signal
-#define SYS_pidfd_send_signal 424
-#endif
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 /* Events taken in one turn of the loop, so that a flood of one kind cannot hold up the
  * deadlines. */

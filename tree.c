@@ -18,6 +18,7 @@
  *    parent's number did the same.
  */
 #include "tree.h"
+#include "kernel.h"
 #include "let_go.h"
 #include "proc.h"
 
@@ -29,17 +30,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_send_signal
-#define SYS_pidfd_send_signal 424
-#endif
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 /* linux/pidfd.h since 6.13; the ioctl's number holds the size. */
 struct process_info {

@@ -4,18 +4,14 @@
  * for a pidfd holds on to it.
  */
 #include "watch.h"
+#include "kernel.h"
 #include "let_go.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 static void add(struct watches *watches, int fd, short events, enum cause cause)
 {
