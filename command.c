@@ -36,7 +36,8 @@ struct birth {
 	int report;
 };
 
-bool command_has_terminal(void)
+/* True if this process has a controlling terminal. */
+static bool has_terminal(void)
 {
 	const int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
 
@@ -193,9 +194,8 @@ int command_start(struct command *cmd, const struct options *opt,
 	ends[1] = descriptor_above_2(ends[1]);
 	if (ends[0] < 0 || ends[1] < 0)
 		return -1;
-	cmd->own_group =
-		opt->process_group == GROUP_NEW ||
-		(opt->process_group == GROUP_BY_TERMINAL && !command_has_terminal());
+	cmd->own_group = opt->process_group == GROUP_NEW ||
+			 (opt->process_group == GROUP_BY_TERMINAL && !has_terminal());
 	cmd->progress = ends[0];
 	birth = (struct birth){opt,	   inherited,	   owner,  shim,
 			       shim_group, cmd->own_group, ends[1]};

@@ -25,9 +25,6 @@ struct failure {
 	const char *reason; /* a constant text where errno's does not say it, or NULL */
 };
 
-/* True if this process has a controlling terminal. */
-bool command_has_terminal(void);
-
 /*
  * Starts OPT's command in a new process with what INHERITED holds. OWNER is the
  * caller's process id, SHIM the one that the caller of treewrap knows, for

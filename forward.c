@@ -6,24 +6,8 @@
 #include "forward.h"
 
 #include <signal.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* A queued value travels on; who sent it, too: the kernel lets a queue's sender be told.
- */
-static siginfo_t queued(const struct arrived *arrived, int signo)
-{
-	siginfo_t info;
-
-	memset(&info, 0, sizeof(info));
-	info.si_signo = signo;
-	info.si_code = SI_QUEUE;
-	info.si_pid = arrived->sender;
-	info.si_uid = arrived->uid;
-	info.si_value.sival_ptr = (void *)(uintptr_t)arrived->value;
-	return info;
-}
 
 static void forward_to_main(const struct forwarding *f, int signo, siginfo_t *info)
 {
@@ -90,8 +74,8 @@ bool forward(const struct forwarding *f, const struct arrived *arrived,
 
 	if (rewritten == REWRITE_DROP || command_has_it(f, arrived))
 		return false;
-	siginfo_t info = queued(arrived, signo);
-	siginfo_t *value = arrived->code < 0 && arrived->code != SI_TKILL ? &info : NULL;
+	siginfo_t info;
+	siginfo_t *value = signals_value(arrived, signo, &info) ? &info : NULL;
 	if (to == TO_MAIN)
 		forward_to_main(f, signo, value);
 	else if (to == TO_GROUP)

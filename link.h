@@ -6,6 +6,8 @@
 #ifndef LINK_H
 #define LINK_H
 
+#include "signals.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -17,16 +19,6 @@ enum link_type {
 	LINK_STOPPED,	/* reaper to shim: the command was stopped */
 	LINK_CONTINUED, /* reaper to shim: it runs again */
 	LINK_SAY,	/* reaper to shim: put TEXT on standard error */
-};
-
-/* A signal as it arrived (see signalfd(2)). */
-struct arrived {
-	int signo;
-	int code; /* SI_USER, SI_QUEUE, SI_KERNEL, ... */
-	pid_t sender;
-	uid_t uid;
-	uint64_t value;
-	unsigned stops; /* of the command, that the shim knew of then */
 };
 
 struct link_message {

@@ -363,26 +363,13 @@ static void receive(struct reaper *r, const struct arrived *arrived)
 
 static void take_signals(struct reaper *r)
 {
-	struct signalfd_siginfo info;
+	struct arrived arrived;
 
-	for (int i = 0; i < SIGNALS_PER_TURN && signals_read(r->signals, &info); i++) {
-		if (info.ssi_signo == SIGCHLD) {
+	for (int i = 0; i < SIGNALS_PER_TURN && signals_read(r->signals, &arrived); i++) {
+		if (arrived.signo == SIGCHLD)
 			r->more_to_reap = true;
-			continue;
-		}
-		/* The shim is what people signal; and our own writing to a closed pipe is
-		 * nothing to pass on. */
-		if (r->link >= 0 ||
-		    (info.ssi_code == SI_USER && (pid_t)info.ssi_pid == getpid()))
-			continue;
-		const struct arrived arrived = {
-			.signo = (int)info.ssi_signo,
-			.code = info.ssi_code,
-			.sender = (pid_t)info.ssi_pid,
-			.uid = info.ssi_uid,
-			.value = info.ssi_ptr,
-		};
-		receive(r, &arrived);
+		else if (r->link < 0) /* else: the shim is what people signal */
+			receive(r, &arrived);
 	}
 }
 

@@ -10,36 +10,27 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* The shim is our child and not reaped: its number is its own. */
-static void pass_on(pid_t shim, const struct signalfd_siginfo *from, bool leads_session)
+static void pass_on(pid_t shim, const struct arrived *arrived, bool leads_session)
 {
-	const int signo = (int)from->ssi_signo;
+	const int signo = arrived->signo;
 	siginfo_t info;
 
-	if (signo == SIGCHLD || (pid_t)from->ssi_pid == shim ||
-	    (from->ssi_code == SI_USER && (pid_t)from->ssi_pid == getpid()))
+	if (signo == SIGCHLD || arrived->sender == shim)
 		return;
 	/* The terminal has sent it to the shim too, which is in our group; a hangup alone
 	 * goes to the session's leader only. */
-	if (from->ssi_code == SI_KERNEL && forward_is_by_terminal(signo) &&
+	if (arrived->code == SI_KERNEL && forward_is_by_terminal(signo) &&
 	    !(leads_session && signo == SIGHUP))
 		return;
-	if (from->ssi_code >= 0 || from->ssi_code == SI_TKILL) {
+	if (signals_value(arrived, signo, &info))
+		syscall(SYS_rt_sigqueueinfo, shim, signo, &info);
+	else
 		kill(shim, signo);
-		return;
-	}
-	memset(&info, 0, sizeof(info));
-	info.si_signo = signo;
-	info.si_code = from->ssi_code;
-	info.si_pid = (pid_t)from->ssi_pid;
-	info.si_uid = from->ssi_uid;
-	info.si_value.sival_ptr = (void *)(uintptr_t)from->ssi_ptr;
-	syscall(SYS_rt_sigqueueinfo, shim, signo, &info);
 }
 
 /* Stops until somebody continues us, which the shim's death does too (see shim.c). */
@@ -60,7 +51,7 @@ static void stop_too(pid_t shim, int signo)
 
 struct relayed relay_run(pid_t shim, int signals, bool leads_session)
 {
-	struct signalfd_siginfo from;
+	struct arrived arrived;
 
 	/* Ends with the shim: its death is a SIGCONT, its stopping a SIGCHLD. */
 	for (;;) {
@@ -75,7 +66,7 @@ struct relayed relay_run(pid_t shim, int signals, bool leads_session)
 		else if (info.si_pid != 0)
 			return (struct relayed){info.si_code, info.si_status};
 		poll(&fd, 1, -1);
-		while (signals_read(signals, &from))
-			pass_on(shim, &from, leads_session);
+		while (signals_read(signals, &arrived))
+			pass_on(shim, &arrived, leads_session);
 	}
 }

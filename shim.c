@@ -166,27 +166,17 @@ static void pass_on(struct shim *shim)
 /* Ends: stops at the first signal that the link does not take. */
 static void take_signals(struct shim *shim)
 {
-	struct signalfd_siginfo info;
+	struct arrived arrived;
 
-	while (!shim->holding && signals_read(shim->setup->signals, &info)) {
-		const pid_t sender = (pid_t)info.ssi_pid;
-		if (info.ssi_signo == SIGCHLD)
-			continue;
-		/* Our own: from writing to a closed pipe, or to continue. */
-		if (info.ssi_code == SI_USER && sender == getpid())
+	while (!shim->holding && signals_read(shim->setup->signals, &arrived)) {
+		if (arrived.signo == SIGCHLD)
 			continue;
 		/* The reaper's, or its death's, to make sure that we run. */
-		if (info.ssi_signo == SIGCONT && sender == shim->reaper)
+		if (arrived.signo == SIGCONT && arrived.sender == shim->reaper)
 			continue;
-		shim->held = (struct link_message){
-			.type = LINK_SIGNAL,
-			.signal = {.signo = (int)info.ssi_signo,
-				   .code = info.ssi_code,
-				   .sender = sender,
-				   .uid = info.ssi_uid,
-				   .value = info.ssi_ptr,
-				   .stops = shim->stops},
-		};
+		arrived.stops = shim->stops;
+		shim->held =
+			(struct link_message){.type = LINK_SIGNAL, .signal = arrived};
 		shim->holding = true;
 		pass_on(shim);
 	}

@@ -14,6 +14,7 @@
 #include <strings.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -152,9 +153,37 @@ int signals_open(void)
 			    SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-bool signals_read(int fd, struct signalfd_siginfo *info)
+bool signals_read(int fd, struct arrived *arrived)
 {
-	return read(fd, info, sizeof(*info)) == (ssize_t)sizeof(*info);
+	struct signalfd_siginfo info;
+
+	/* Ends: every turn takes one of the signals that are pending. */
+	while (read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_code == SI_USER && (pid_t)info.ssi_pid == getpid())
+			continue;
+		*arrived = (struct arrived){
+			.signo = (int)info.ssi_signo,
+			.code = info.ssi_code,
+			.sender = (pid_t)info.ssi_pid,
+			.uid = info.ssi_uid,
+			.value = info.ssi_ptr,
+		};
+		return true;
+	}
+	return false;
+}
+
+bool signals_value(const struct arrived *arrived, int signo, siginfo_t *info)
+{
+	if (arrived->code >= 0 || arrived->code == SI_TKILL)
+		return false;
+	memset(info, 0, sizeof(*info));
+	info->si_signo = signo;
+	info->si_code = SI_QUEUE;
+	info->si_pid = arrived->sender;
+	info->si_uid = arrived->uid;
+	info->si_value.sival_ptr = (void *)(uintptr_t)arrived->value;
+	return true;
 }
 
 void signals_stop_begin(int signo)

@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/signalfd.h>
+#include <sys/types.h>
 
 #define SIGNAL_MAX	 64
 #define SIGNAL_NAME_SIZE 16
@@ -21,6 +21,16 @@
 struct inherited {
 	uint64_t mask;	   /* blocked signals; bit N-1 is signal N */
 	bool chld_ignored; /* SIGCHLD was ignored: waiting would be impossible */
+};
+
+/* A signal as it arrived (see signalfd(2)). */
+struct arrived {
+	int signo;
+	int code; /* SI_USER, SI_QUEUE, SI_KERNEL, ... */
+	pid_t sender;
+	uid_t uid;
+	uint64_t value;
+	unsigned stops; /* of the command, that the shim knew of then */
 };
 
 /*
@@ -45,8 +55,18 @@ void signals_give_back(const struct inherited *found);
 /* A close-on-exec, non-blocking signalfd(2) for every signal, or -1 and errno. */
 int signals_open(void);
 
-/* Reads one pending signal. True if there was one. */
-bool signals_read(int fd, struct signalfd_siginfo *info);
+/*
+ * Reads one pending signal. False if there is none. Passes over what this process has
+ * sent itself: by writing to a closed pipe, or to continue. Leaves STOPS at 0.
+ */
+bool signals_read(int fd, struct arrived *arrived);
+
+/*
+ * True if ARRIVED brought a value, with which it can travel on: as INFO, for
+ * rt_sigqueueinfo(2), under the number SIGNO. The sender is told too, as the kernel
+ * allows for such signals.
+ */
+bool signals_value(const struct arrived *arrived, int signo, siginfo_t *info);
 
 /*
  * Stops this process by SIGNO in two steps: after the first, a SIGCONT from anybody takes

@@ -232,6 +232,20 @@ static void consider(struct tree *tree, pid_t pid, const struct member *parent,
 
 /* ---- walking ---- */
 
+static void add_child(struct tree *tree, pid_t pid, enum visit how)
+{
+	add(tree, pid, true, 0);
+	visit(tree, -1, how);
+}
+
+/* Waiting without waiting answers 0 for our own children only; INFO says if it has ended.
+ */
+static bool is_own_child(pid_t pid, siginfo_t *info)
+{
+	info->si_pid = 0;
+	return waitid(P_PID, (id_t)pid, info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+}
+
 /* The owner's own children; they need no proof: the kernel lists them as such. */
 static void add_own_children(struct tree *tree, enum visit how)
 {
@@ -239,10 +253,8 @@ static void add_own_children(struct tree *tree, enum visit how)
 	pid_t pid;
 
 	while ((pid = proc_next_number(&numbers)) != 0) {
-		if (!is_wanted(tree, pid, how))
-			continue;
-		add(tree, pid, true, 0);
-		visit(tree, -1, how);
+		if (is_wanted(tree, pid, how))
+			add_child(tree, pid, how);
 	}
 }
 
@@ -307,11 +319,8 @@ static void consider_scanned(struct tree *tree, pid_t pid, enum visit how)
 	if (line.parent == tree->owner) {
 		/* Ours for certain only if waiting for it is ours: see below. */
 		siginfo_t info;
-		if (waitid(P_PID, (id_t)pid, &info,
-			   WEXITED | WNOHANG | WNOWAIT | __WALL) == 0) {
-			add(tree, pid, true, 0);
-			visit(tree, -1, how);
-		}
+		if (is_own_child(pid, &info))
+			add_child(tree, pid, how);
 		return;
 	}
 	if (line.parent <= 0 || line.parent >= TREE_NUMBERS_MAX ||
@@ -348,15 +357,9 @@ static void probe_range(struct tree *tree, pid_t from, pid_t to, enum visit how)
 {
 	siginfo_t info;
 
-	for (pid_t pid = from; pid < to; pid++) {
-		if (waitid(P_PID, (id_t)pid, &info,
-			   WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
-			continue;
-		if (!is_wanted(tree, pid, how))
-			continue;
-		add(tree, pid, true, 0);
-		visit(tree, -1, how);
-	}
+	for (pid_t pid = from; pid < to; pid++)
+		if (is_own_child(pid, &info) && is_wanted(tree, pid, how))
+			add_child(tree, pid, how);
 }
 
 /*
@@ -440,7 +443,6 @@ unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_
 	unsigned reached = 0;
 	int pidfd;
 
-	tree->denied = 0;
 	for (unsigned i = from; i < tree->count; i++) {
 		const struct member *member = &tree->members[i];
 		/* Why it is ours: proven by the walk, and met again as the same. */
@@ -449,7 +451,6 @@ unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_
 		if (group == 0 || getpgid(member->pid) == group) {
 			const int error = send_signal(member, pidfd, signo, info);
 			reached += error == 0;
-			tree->denied += error == EPERM;
 			if (cont && error == 0)
 				send_signal(member, pidfd, SIGCONT, NULL);
 		}
@@ -464,7 +465,6 @@ unsigned tree_kill(struct tree *tree)
 	unsigned reached = 0;
 	int pidfd;
 
-	tree->denied = 0;
 	/* As PID 1 the kernel does it at once under its task lock; all that it spares is
 	 * ourselves, and all that it reaches would die with us. */
 	if (tree->owner == 1) {
@@ -476,11 +476,10 @@ unsigned tree_kill(struct tree *tree)
 		/* Why it is ours: proven by the walk, and met again as the same. */
 		if (!meet_again(tree, member, &pidfd))
 			continue;
-		const int error = send_signal(member, pidfd, SIGKILL, NULL);
-		reached += error == 0;
-		tree->denied += error == EPERM;
-		if (error == 0)
+		if (send_signal(member, pidfd, SIGKILL, NULL) == 0) {
 			set_bit(tree->doomed, member->pid);
+			reached++;
+		}
 		if (pidfd >= 0)
 			close(pidfd);
 	}
@@ -532,13 +531,8 @@ bool tree_describe(struct tree *tree, unsigned index, struct tree_report *report
 	siginfo_t info;
 
 	*report = (struct tree_report){.pid = member->pid, .state = '?', .command = "?"};
-	if (member->child) {
-		info.si_pid = 0;
-		if (waitid(P_PID, (id_t)member->pid, &info,
-			   WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 ||
-		    info.si_pid != 0)
-			return false;
-	}
+	if (member->child && (!is_own_child(member->pid, &info) || info.si_pid != 0))
+		return false;
 	if (!proc_read_stat(tree->proc, member->pid, &line))
 		return member->child;
 	if (!member->child && is_over(&line))

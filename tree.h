@@ -46,7 +46,6 @@ struct tree {
 	unsigned count;
 	pid_t highest;	 /* number seen */
 	unsigned moving; /* of a freeze: members that were not yet at rest */
-	unsigned denied; /* of a signal: members that we had no permission for */
 	struct member members[TREE_MEMBERS_MAX];
 	/* A bit for each number: is in the list; was sent SIGKILL and not reaped since.
 	 */
@@ -105,7 +104,7 @@ unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_
 /*
  * SIGKILL to every member in the list, children before parents: a parent killed first
  * would leave its stopped child in an orphaned process group, which the kernel wakes
- * with SIGHUP and SIGCONT. Returns how many it reached; DENIED says how many not.
+ * with SIGHUP and SIGCONT. Returns how many it reached.
  */
 unsigned tree_kill(struct tree *tree);
 

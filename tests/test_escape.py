@@ -1,7 +1,6 @@
 """Everything that gets away from a simple kill, times every way to stop the tree. What is
 left is looked for at the moment treewrap returns."""
 
-import json
 import os
 import signal
 import subprocess

@@ -27,14 +27,6 @@ def sleep_until(when):
         pass
 
 
-def victims_of(target, process):
-    """The ids to kill at one time, the first child being the reaper once it is there."""
-    reaper = tw.children(process.pid)[:1]
-    if target == "reaper":
-        return reaper
-    return [process.pid]
-
-
 @pytest.mark.parametrize("target", ["shim", "reaper", "shim's group", "reaper's group",
                                     "command's group"])
 def test_killed_at_a_random_moment(target):
@@ -188,12 +180,7 @@ def test_all_stopped_and_the_shim_killed(mark):
     """A killer that stops everything first, then kills from the top."""
     process, reaper, command = stubborn(mark)
     stop(process.pid, reaper)
-    process.kill()
-    process.wait()
-    tw.wait_gone(reaper)
-    tw.assert_nothing_left(mark)
-    tw.reap_adopted()
-    process.stdout.close(), process.stderr.close()
+    tw.assert_nothing_outlives(process, reaper, mark)
 
 
 # ---- the relay: children from before the exec ----

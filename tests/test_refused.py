@@ -59,12 +59,7 @@ def test_shim_killed_and_stopped(refused, mark):
     tw.ready(process)
     reaper = tw.reaper_of(process)
     process.send_signal(signal.SIGSTOP)
-    process.kill()
-    process.wait()
-    tw.wait_gone(reaper)
-    tw.assert_nothing_left(mark)
-    tw.reap_adopted()
-    process.stdout.close(), process.stderr.close()
+    tw.assert_nothing_outlives(process, reaper, mark)
 
 
 def test_forwarded_to_all(refused, mark):

@@ -161,7 +161,7 @@ def kill(pid, signo=signal.SIGKILL):
 
 
 def wait_gone(pid, limit=10.0):
-    """Waits until PID, an orphan of ours or a stranger, has ended; reaps it if it is ours."""
+    """Waits until PID, an orphan of ours or a stranger, has ended."""
     deadline = time.monotonic() + limit
     try:
         fd = os.pidfd_open(pid)
@@ -175,12 +175,21 @@ def wait_gone(pid, limit=10.0):
         os.close(fd)
 
 
+def assert_nothing_outlives(process, reaper, mark):
+    """Kills the shim; when the reaper, its second process, has returned too, all is gone."""
+    process.kill()
+    process.wait()
+    wait_gone(reaper)
+    assert_nothing_left(mark)
+    reap_adopted()
+    process.stdout.close(), process.stderr.close()
+
+
 def queue(pid, signo, value):
     class Sigval(ctypes.Union):
         _fields_ = [("sival_int", ctypes.c_int), ("sival_ptr", ctypes.c_void_p)]
 
     if _libc.sigqueue(pid, signo, Sigval(sival_int=value)) != 0:
-        # glibc refuses its own two signals: ask the kernel.
         raise OSError(ctypes.get_errno(), "sigqueue")
 
 
