@@ -61,13 +61,13 @@ def test_timeout_and_an_exit_of_124_can_be_told_apart():
 def test_polite_end_and_escalation_can_be_told_apart(mark):
     _, events = record("-t", "0.2", "sh", "-c", "setsid sleep 60 & sleep 60")
     assert [event["event"] for event in events] == ["start", "stop", "end"]
-    assert events[1]["cause"] == "timeout" and 0.2 <= events[1]["at"] < 1
+    assert events[1]["cause"] == "timeout" and 0.2 <= events[1]["at"] < 4
     assert events[1]["processes"] == 3 and events[-1]["killed"] == 0
     _, events = record("-t", "0.4", "-k", "0.2", "--signal", "INT", "--signal", "TERM",
                        tw.adversary("escape"), mark, "ignore", "ignore")
     assert [event["event"] for event in events] == ["start", "stop", "escalate", "escalate", "end"]
     assert [event["signal"] for event in events[2:4]] == ["SIGTERM", "SIGKILL"]
-    assert 0.6 <= events[2]["at"] < events[3]["at"] < 2
+    assert 0.6 <= events[2]["at"] < events[3]["at"] < 5
     assert events[3]["processes"] == 2 and events[-1]["killed"] == 2
 
 
@@ -75,11 +75,11 @@ def test_signal(mark):
     def send(process):
         process.send_signal(signal.SIGUSR1)
         os.kill(process.pid, 40)
-        time.sleep(0.1)
+        tw.ready(process, b"40")
         process.terminate()
 
     result, events = record("--forward-to", "tree", "sh", "-c",
-                            "trap '' USR1 40; echo ready; while :; do sleep 0.01; done", mark,
+                            "trap '' USR1; trap 'echo 40' 40; echo ready; while :; do sleep 0.01; done", mark,
                             signal_with=send)
     assert {"event": "signal", "signal": "SIGUSR1", "sender": os.getpid(), "to": "tree"} in events
     assert {"event": "signal", "signal": "SIGRTMIN+6", "sender": os.getpid(), "to": "tree"} in events
@@ -240,7 +240,7 @@ def test_full_and_never_read(mark, kind, which):
                        **({"stderr": write} if which != "status" else {}))
     began = time.monotonic()
     assert process.wait(20) == 124
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8
     tw.assert_nothing_left(mark)
     # The flags of the open file that we share are as they were.
     assert os.get_blocking(write)
@@ -357,7 +357,7 @@ def test_survivor_is_named(mark):
         tw.reap_adopted()
     with open(read, "rb") as file:
         end = parse(file.read())[-1]
-    assert end["status"] == 125 and 1.1 <= end["at"] < 3
+    assert end["status"] == 125 and 1.1 <= end["at"] < 8
     assert end["survivors"] == [{"pid": victim, "command": "escape", "state": "D",
                                  "reason": "frozen by its cgroup"}]
     assert process.stderr.read().decode().splitlines() == [
@@ -423,9 +423,8 @@ def test_lines_are_never_cut(mark):
     command = int(tw.ready(process).split()[1])
     for _ in range(300):
         os.kill(process.pid, 40)
-        time.sleep(0.0005)
+        tw.ready(process, b"40 ")
     os.kill(command, signal.SIGKILL)
-    time.sleep(0.02)
     with open(read, "rb") as file:
         events = parse(file.read())
     assert tw.finish(process).status == 137

@@ -67,7 +67,7 @@ def test_leftovers_left(mark):
 def test_timeout():
     result = tw.run("-t", "0.05", "sleep", "60")
     assert result.status == 124
-    assert 0.05 <= result.took < 2
+    assert 0.05 <= result.took < 8
     assert result.err == b""
 
 
@@ -75,7 +75,7 @@ def test_timeout_that_needs_sigkill(mark):
     result = tw.run("-t", "0.3", "-k", "0.2", "sh", "-c", "trap '' TERM; while :; do sleep 9; done",
                     mark)
     assert result.status == 124
-    assert 0.5 <= result.took < 3
+    assert 0.5 <= result.took < 8
     tw.assert_nothing_left(mark)
 
 
@@ -148,7 +148,7 @@ def test_timeout_of_zero_is_never():
 def test_duration_units():
     for word in ("50ms", "0.05", "0.05s", ".05", "50.5ms", "0.001m", "0.00001h"):
         result = tw.run("-t", word, "sleep", "60")
-        assert result.status == 124 and result.took < 2, (word, result)
+        assert result.status == 124 and result.took < 8, (word, result)
 
 
 def test_one_millisecond_and_years():

@@ -309,7 +309,7 @@ def test_timeout_while_the_exec_hangs(exec_hangs):
     result = tw.run("-t", "0.2", "-k", "0.3", exec_hangs, limit=10)
     assert result.status == 124
     result = tw.run("-t", "0.2", "-k", "0", exec_hangs, limit=10)
-    assert result.status == 124 and result.took < 1
+    assert result.status == 124 and result.took < 4
 
 
 def test_watch_while_the_exec_hangs(exec_hangs):

@@ -64,6 +64,15 @@ class Terminal:
     def foreground(self):
         return struct.unpack("i", fcntl.ioctl(self.fd, termios.TIOCGPGRP, b"\0" * 4))[0]
 
+    def foreground_runs(self, name):
+        """Waits until a job of NAME has the terminal and none of its processes is stopped."""
+        def runs():
+            group = self.foreground()
+            members = [pid for pid in tw.pids() if tw.group(pid) == group]
+            return (tw.read_proc(group, "comm") == b"%s\n" % name.encode() and members
+                    and all(tw.state(pid) not in ("T", None) for pid in members))
+        tw.until(runs, what="%s in the foreground" % name)
+
     def close(self):
         os.close(self.fd)
         deadline = time.monotonic() + 10
@@ -141,12 +150,11 @@ def test_ctrl_z_bg_fg(terminal, mark, wrap):
         tw.until(lambda: all(tw.state(pid) != "T" for pid in tw.marked(mark)))
         assert b"Running" in terminal.run("jobs")
         terminal.type(b"fg\n")
-        terminal.read_until(rb"fg\r\n")
-        time.sleep(0.1)
+        terminal.foreground_runs("treewrap" if wrap else "python3")
     terminal.type(b"\x1a")
     terminal.prompt()
     terminal.type(b"fg\n")
-    time.sleep(0.2)
+    terminal.foreground_runs("treewrap" if wrap else "python3")
     terminal.type(b"\x03")
     assert terminal.prompt().count(b"^Cgot int\r\n") == 1
     assert terminal.run("echo $?") == b"3\n"
@@ -190,11 +198,11 @@ def test_ctrl_z_inside_a_shell_inside_treewrap(terminal, mark):
     out = terminal.prompt()
     assert b"job control" not in out
     terminal.type("sleep 77\n")
-    time.sleep(0.3)
+    terminal.foreground_runs("sleep")
     terminal.type(b"\x1a")
     assert b"Stopped" in terminal.prompt()
     terminal.type("fg\n")
-    time.sleep(0.2)
+    terminal.foreground_runs("sleep")
     terminal.type(b"\x03")
     terminal.prompt()
     assert terminal.run("exit 4").endswith(b"")
@@ -209,8 +217,7 @@ def test_ctrl_z_of_a_pipeline(terminal, mark, wrap):
     terminal.type(b"\x1a")
     assert b"Stopped" in terminal.prompt()
     terminal.type("fg\n")
-    terminal.read_until(rb"fg\r\n")
-    time.sleep(0.3)
+    terminal.foreground_runs("sh")
     terminal.type(b"\x03")
     terminal.prompt()
     assert terminal.run("jobs") == b""
@@ -325,9 +332,7 @@ def test_ctrl_z_behind_a_relay(terminal, mark):
         assert b"Stopped" in terminal.prompt()
         terminal.type(b"fg\n")
         terminal.read_until(rb"setsid[^\n]*\r\n")
-        command = [pid for pid in tw.marked(mark) if tw.read_proc(pid, "comm") == b"escape\n"][0]
-        tw.until(lambda: tw.state(command) != "T")
-        time.sleep(0.1)
+        terminal.foreground_runs("treewrap")
     terminal.type(b"\x03")
     terminal.prompt()
     assert terminal.run("echo $?") == b"130\n"
@@ -347,7 +352,7 @@ def test_group_led_from_outside_the_namespace(terminal):
 
 
 COUNTS_CONT = "import signal, sys, time; n = []; " \
-              "signal.signal(18, lambda *_: n.append(1)); " \
+              "signal.signal(18, lambda *_: (n.append(1), print(\"cont\", flush=True))); " \
               "signal.signal(2, lambda *_: (print(\"count\", len(n)), sys.exit(3))); " \
               "print(\"ready\", flush=True); [time.sleep(0.05) for _ in range(2000)]"
 
@@ -360,8 +365,9 @@ def test_fg_continues_once(terminal, mark, wrap):
         terminal.type(b"\x1a")
         assert b"Stopped" in terminal.prompt()
         terminal.type(b"fg\n")
-        terminal.read_until(mark.encode() + rb"[^\n]*\r\n")
-        time.sleep(0.3)
+        terminal.read_until(rb"cont\r\n")
+        terminal.foreground_runs("treewrap" if wrap else "python3")
+        time.sleep(0.1)
     terminal.type(b"\x03")
     assert b"count 3\r\n" in terminal.prompt()
 

@@ -51,10 +51,11 @@ def test_kill_process_group(mark, environment, forwarded):
     process = tw.start("sh", "-c", script, env=environment)
     tw.ready(process), tw.ready(process)
     process.send_signal(signal.SIGUSR1)
-    time.sleep(0.2)
+    out = [tw.ready(process, b"") for _ in forwarded]
+    time.sleep(0.1)
     process.kill()
     process.wait()
-    assert sorted(process.stdout.read().split()) == forwarded
+    assert sorted(b"".join(out + process.stdout.readlines()).split()) == forwarded
     process.stderr.close()
     tw.until(lambda: not tw.marked(mark))
 
@@ -109,14 +110,13 @@ def test_a_job_in_tmux(mark):
         tmux("send-keys", "C-z")
         screen_shows("Stopped")
         tmux("send-keys", "fg", "Enter")
-        time.sleep(0.3)
         tmux("send-keys", "hello", "Enter")
         screen_shows("\ngot-hello")
         # Then treewrap returns; tmux itself has the mark too.
         tw.until(lambda: all(b"tmux" in tw.read_proc(pid, "cmdline") for pid in tw.marked(mark)),
                  2, "the end of the tree")
         tmux("send-keys", "%s sleep 50; echo status-$?" % tw.TREEWRAP, "Enter")
-        time.sleep(0.5)
+        tw.until(lambda: tmux("display", "-p", "#{pane_current_command}") == "treewrap\n")
         tmux("send-keys", "C-c")
         tmux("send-keys", "echo after-$?", "Enter")
         screen_shows("\nafter-130")

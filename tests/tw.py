@@ -63,6 +63,13 @@ def state(pid):
     return line.rpartition(b")")[2].split()[0].decode() if line else None
 
 
+def group(pid):
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
 def children(pid):
     found = []
     try:
