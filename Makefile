@@ -21,7 +21,8 @@ PARTS   = shim relay reaper forward outcome report signals tree proc command opt
 	  watch status link let_go privs
 OBJECTS = $(PARTS:=.o)
 
-ADVERSARIES = $(patsubst tests/adversaries/%.c,tests/bin/%,$(wildcard tests/adversaries/*.c))
+ADVERSARIES = $(patsubst tests/adversaries/%.c,tests/bin/%,$(wildcard tests/adversaries/*.c)) \
+	      tests/bin/childless.so
 
 # Debian's python3, for which Debian packages pytest.
 PYTEST  = /usr/bin/python3 -m pytest
@@ -58,6 +59,11 @@ adversaries: $(ADVERSARIES)
 tests/bin/%: tests/adversaries/%.c
 	@mkdir -p tests/bin
 	$(CC) $(STANDARD) -Wall -Wextra -Werror -O1 -g -static -pthread -o $@ $<
+
+# Preloaded into treewrap.
+tests/bin/childless.so: tests/preload/childless.c
+	@mkdir -p tests/bin
+	$(CC) $(STANDARD) -Wall -Wextra -Werror -O1 -g -shared -fPIC -o $@ $<
 
 build-packages:
 	@sh packages.sh gcc libc6-dev make libcap-ng-dev procps

@@ -22,19 +22,45 @@ struct entry {
 	char name[];
 };
 
+/* The whole of a short file into TEXT as a string; "" if it cannot be read. */
+static void read_text(int fd, char *text, size_t size)
+{
+	const ssize_t got = fd < 0 ? 0 : read(fd, text, size - 1);
+
+	text[got > 0 ? got : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
+/*
+ * Is PROC of our own PID namespace? Elsewhere we have another number, but it may be the
+ * same by chance: there, we have a list of them, from that namespace's down to ours.
+ */
+static bool is_ours(int proc)
+{
+	char text[4096];
+	const ssize_t length = readlinkat(proc, "self", text, sizeof(text) - 1);
+
+	text[length > 0 ? length : 0] = '\0';
+	if (strtol(text, NULL, 10) != getpid())
+		return false;
+	read_text(openat(proc, "self/status", O_RDONLY | O_CLOEXEC), text, sizeof(text));
+	const char *numbers = strstr(text, "\nNSpid:\t");
+	if (numbers == NULL)
+		return true;
+	numbers += strlen("\nNSpid:\t");
+	return numbers[strcspn(numbers, "\t\n")] != '\t';
+}
+
 int proc_open(void)
 {
-	char self[16];
 	const int proc =
 		descriptor_above_2(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 
-	if (proc < 0)
-		return -1;
-	const ssize_t length = readlinkat(proc, "self", self, sizeof(self) - 1);
-	self[length > 0 ? length : 0] = '\0';
-	if (strtol(self, NULL, 10) == getpid())
+	if (proc < 0 || is_ours(proc))
 		return proc;
 	close(proc);
+	errno = ENOENT;
 	return -1;
 }
 
@@ -46,10 +72,10 @@ int proc_open_file(int proc, pid_t pid, const char *file)
 	return openat(proc, path, O_RDONLY | O_CLOEXEC);
 }
 
-bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat)
+/* From FD, which it closes. */
+static bool read_stat(int fd, struct proc_stat *stat)
 {
 	char text[1024];
-	const int fd = proc < 0 ? -1 : proc_open_file(proc, pid, "stat");
 
 	if (fd < 0)
 		return false;
@@ -79,14 +105,39 @@ bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat)
 	return true;
 }
 
-/* The whole of a short file into TEXT as a string; "" if it cannot be read. */
-static void read_text(int fd, char *text, size_t size)
+bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat)
 {
-	const ssize_t got = fd < 0 ? 0 : read(fd, text, size - 1);
+	return read_stat(proc < 0 ? -1 : proc_open_file(proc, pid, "stat"), stat);
+}
 
-	text[got > 0 ? got : 0] = '\0';
-	if (fd >= 0)
-		close(fd);
+bool proc_is_over(const struct proc_stat *stat)
+{
+	return stat->state == 'X' || (stat->state == 'Z' && stat->threads <= 1);
+}
+
+int proc_open_process(int proc, pid_t pid)
+{
+	const int process = descriptor_above_2(proc_open_file(proc, pid, ""));
+
+	if (process < 0 && errno == ENOENT)
+		errno = ESRCH;
+	return process;
+}
+
+bool proc_lives(int process)
+{
+	struct proc_stat stat;
+	const int fd = openat(process, "stat", O_RDONLY | O_CLOEXEC);
+
+	/* Whatever else fails says nothing of the process. */
+	if (fd < 0)
+		return errno != ENOENT && errno != ESRCH;
+	return read_stat(fd, &stat) && !proc_is_over(&stat);
+}
+
+bool proc_hides(int proc)
+{
+	return faccessat(proc, "1", F_OK, 0) < 0;
 }
 
 bool proc_is_frozen(int proc, pid_t pid)

@@ -35,7 +35,7 @@ struct proc_entries {
 
 /*
  * Opens /proc, close-on-exec and above 2, if it shows the caller's own PID namespace
- * (only there are its numbers ours). Otherwise -1.
+ * (only there are its numbers ours). Otherwise -1 and errno.
  */
 int proc_open(void);
 
@@ -44,6 +44,23 @@ int proc_open_file(int proc, pid_t pid, const char *file);
 
 /* False if PID is gone or hidden, or PROC is -1. */
 bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat);
+
+/* True if nothing is left of it but a status to be fetched. (One whose first thread has
+ * ended shows the same letter while others run.) */
+bool proc_is_over(const struct proc_stat *stat);
+
+/*
+ * PID's directory below PROC: it stays that process's and never turns to a later holder
+ * of the number. A descriptor above 2; -1 and errno, which is ESRCH if there is no such
+ * process.
+ */
+int proc_open_process(int proc, pid_t pid);
+
+/* True unless the process whose directory PROCESS is has ended. */
+bool proc_lives(int process);
+
+/* True if PROC does not show the processes of others (hidepid=2). */
+bool proc_hides(int proc);
 
 /*
  * True if PID is held by the freezer of cgroup v1, where SIGKILL does not reach it (in

@@ -524,6 +524,17 @@ static void look_at_clock(struct reaper *r)
 	}
 }
 
+/* What poll(2) does not tell must be looked at so often; else NEVER. */
+static int64_t look_again_ns(const struct reaper *r)
+{
+	if (r->signals == SIGNALS_UNPOLLED)
+		return SIGNALS_LOOK_MS * NS_PER_MS;
+	for (unsigned i = 0; i < r->watches->count; i++)
+		if (r->watches->watch[i].unpolled && r->watches->watch[i].fd >= 0)
+			return WATCH_LOOK_MS * NS_PER_MS;
+	return NEVER;
+}
+
 /* Until the nearest deadline; rounded by nothing, ppoll(2) takes nanoseconds. */
 static struct timespec time_left(const struct reaper *r)
 {
@@ -538,6 +549,8 @@ static struct timespec time_left(const struct reaper *r)
 		left = NS_PER_MS;
 	if (left > BATCH_NS && is_dying_crowd(r))
 		left = BATCH_NS;
+	if (left > look_again_ns(r))
+		left = look_again_ns(r);
 	if (left < 0 || r->more_to_reap)
 		left = 0;
 	return (struct timespec){left / NS_PER_S, left % NS_PER_S};
@@ -558,7 +571,7 @@ static void look_at_watches(struct reaper *r, const struct pollfd *fds)
 {
 	for (unsigned i = 0; i < r->watches->count; i++) {
 		struct watch *watch = &r->watches->watch[i];
-		if (fds[i].revents == 0)
+		if (watch->fd < 0 || !watch_is_over(watch, fds[i].revents))
 			continue;
 		/* Once is enough; it would be ready for ever. */
 		close(watch->fd);
@@ -667,6 +680,9 @@ static void keep_what_is_needed(const struct reaper *r)
 		keep[fixed + i] = r->watches->watch[i].fd;
 	let_go(keep, fixed + r->watches->count);
 	status_own_errors(r->status);
+	/* The caller may have left us no descriptors; now there are some. */
+	if (r->tree->own_children < 0)
+		tree_open(r->tree);
 }
 
 /*
@@ -745,6 +761,8 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	/* After that: a terminal to report to can be opened anew only from its session.
 	 */
 	leave_session(r);
+	if (tree_blindness(r->tree) != NULL)
+		say_more(r->status, "%s", tree_blindness(r->tree));
 	if (runs)
 		status_start(r->status, r->opt, r->front, r->command.pid);
 	else if (decided)

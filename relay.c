@@ -65,7 +65,7 @@ struct relayed relay_run(pid_t shim, int signals, bool leads_session)
 			stop_too(shim, info.si_status);
 		else if (info.si_pid != 0)
 			return (struct relayed){info.si_code, info.si_status};
-		poll(&fd, 1, -1);
+		poll(&fd, 1, signals == SIGNALS_UNPOLLED ? SIGNALS_LOOK_MS : -1);
 		while (signals_read(signals, &arrived))
 			pass_on(shim, &arrived, leads_session);
 	}

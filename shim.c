@@ -109,6 +109,9 @@ static void keep_what_is_needed(const struct shim *shim)
 
 	let_go(keep, sizeof(keep) / sizeof(keep[0]));
 	status_own_errors(setup->status);
+	/* The caller may have left us no descriptors; now there are some. */
+	if (setup->tree->own_children < 0)
+		tree_open(setup->tree);
 }
 
 /* What the reaper has to tell. */
@@ -212,7 +215,10 @@ static void guard(struct shim *shim, siginfo_t *info)
 			{.fd = shim->link, .events = POLLIN},
 		};
 		/* A signal that is being held blocks those behind it, SIGCHLD too. */
-		poll(fds, 2, shim->holding ? RETRY_MS : -1);
+		poll(fds, 2,
+		     shim->holding				? RETRY_MS
+		     : shim->setup->signals == SIGNALS_UNPOLLED ? SIGNALS_LOOK_MS
+								: -1);
 		pass_on(shim);
 		/* First what the reaper has said: a SIGCONT is meant for the last stop.
 		 */
@@ -356,7 +362,7 @@ int main(int argc, char **argv)
 		.shim_group = getpgrp(),
 		.shim_leads_session = getsid(0) == getpid(),
 	};
-	if (setup.signals < 0)
+	if (setup.signals == -1)
 		die("cannot open a signalfd: %s", strerror(errno));
 	if (setup.shim == 1)
 		outcome = be_pid_1(&setup);

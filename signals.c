@@ -148,19 +148,25 @@ void signals_give_back(const struct inherited *found)
 int signals_open(void)
 {
 	const uint64_t all = ~UINT64_C(0);
+	const int fd = (int)syscall(SYS_signalfd4, -1, &all, sizeof(all),
+				    SFD_CLOEXEC | SFD_NONBLOCK);
 
-	return (int)syscall(SYS_signalfd4, -1, &all, sizeof(all),
-			    SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0 && errno != EMFILE && errno != ENFILE && errno != ENOMEM)
+		return SIGNALS_UNPOLLED;
+	return fd;
 }
 
-bool signals_read(int fd, struct arrived *arrived)
+/* One pending signal without waiting, from FD or, where there is none, by asking. */
+static bool read_one(int fd, struct arrived *arrived)
 {
+	const uint64_t all = ~UINT64_C(0);
+	const struct timespec now = {0, 0};
 	struct signalfd_siginfo info;
+	siginfo_t asked;
 
-	/* Ends: every turn takes one of the signals that are pending. */
-	while (read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_code == SI_USER && (pid_t)info.ssi_pid == getpid())
-			continue;
+	if (fd != SIGNALS_UNPOLLED) {
+		if (read(fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+			return false;
 		*arrived = (struct arrived){
 			.signo = (int)info.ssi_signo,
 			.code = info.ssi_code,
@@ -170,6 +176,24 @@ bool signals_read(int fd, struct arrived *arrived)
 		};
 		return true;
 	}
+	if (syscall(SYS_rt_sigtimedwait, &all, &asked, &now, sizeof(all)) <= 0)
+		return false;
+	*arrived = (struct arrived){
+		.signo = asked.si_signo,
+		.code = asked.si_code,
+		.sender = asked.si_pid,
+		.uid = asked.si_uid,
+		.value = (uintptr_t)asked.si_value.sival_ptr,
+	};
+	return true;
+}
+
+bool signals_read(int fd, struct arrived *arrived)
+{
+	/* Ends: every turn takes one of the signals that are pending. */
+	while (read_one(fd, arrived))
+		if (arrived->code != SI_USER || arrived->sender != getpid())
+			return true;
 	return false;
 }
 

@@ -52,7 +52,14 @@ void signals_take(struct inherited *found);
 /* Gives back what signals_take() changed. Async-signal-safe; for the command. */
 void signals_give_back(const struct inherited *found);
 
-/* A close-on-exec, non-blocking signalfd(2) for every signal, or -1 and errno. */
+/* In place of a descriptor: poll(2) passes over it, so look again after so long. */
+#define SIGNALS_UNPOLLED (-2)
+#define SIGNALS_LOOK_MS	 10
+
+/*
+ * A close-on-exec, non-blocking signalfd(2) for every signal; SIGNALS_UNPOLLED where such
+ * a thing is refused (a seccomp filter may); or -1 and errno if descriptors are out.
+ */
 int signals_open(void);
 
 /*

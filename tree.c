@@ -51,12 +51,6 @@ enum visit {
 	STOP_MOVING, /* SIGSTOP to what is not stopped, and count what may fork */
 };
 
-/* Nothing but a status to be fetched; Z alone may have threads that run on. */
-static bool is_over(const struct proc_stat *line)
-{
-	return line->state == 'X' || (line->state == 'Z' && line->threads <= 1);
-}
-
 /* ---- who is a member ---- */
 
 static bool has_bit(const uint64_t *bits, pid_t pid)
@@ -196,8 +190,8 @@ static void visit(struct tree *tree, int pidfd, enum visit how)
 	if (how == JUST_LIST)
 		return;
 	if (how == STOP_MOVING) {
-		if (!proc_read_stat(tree->proc, member->pid, &line) || is_over(&line) ||
-		    line.state == 'T' || line.state == 't')
+		if (!proc_read_stat(tree->proc, member->pid, &line) ||
+		    proc_is_over(&line) || line.state == 'T' || line.state == 't')
 			return;
 		/* Uninterruptible sleep: no fork comes before it ends, nor does a stop.
 		 * Z: its first thread has ended, what the others do is not to be seen. */
@@ -353,13 +347,20 @@ static void scan(struct tree *tree, enum visit how)
 	} while (tree->count != before);
 }
 
-static void probe_range(struct tree *tree, pid_t from, pid_t to, enum visit how)
+/* True if there is a child of ours in the range, wanted or not. */
+static bool probe_range(struct tree *tree, pid_t from, pid_t to, enum visit how)
 {
+	bool found = false;
 	siginfo_t info;
 
-	for (pid_t pid = from; pid < to; pid++)
-		if (is_own_child(pid, &info) && is_wanted(tree, pid, how))
+	for (pid_t pid = from; pid < to; pid++) {
+		if (!is_own_child(pid, &info))
+			continue;
+		found = true;
+		if (is_wanted(tree, pid, how))
 			add_child(tree, pid, how);
+	}
+	return found;
 }
 
 /*
@@ -374,8 +375,7 @@ static void probe(struct tree *tree, enum visit how)
 
 	if (tree->highest < TREE_NUMBERS_MAX / 2 && 2 * tree->highest > end)
 		end = 2 * tree->highest;
-	probe_range(tree, 1, end, how);
-	if (tree->count == 0)
+	if (!probe_range(tree, 1, end, how))
 		probe_range(tree, end, TREE_NUMBERS_MAX, how);
 }
 
@@ -493,9 +493,9 @@ void tree_open(struct tree *tree)
 	char path[64];
 
 	/* After a fork /proc itself still serves, the children file is another's. */
-	if (tree->owner == 0)
+	if (tree->owner == 0 || tree->proc < 0)
 		tree->proc = proc_open();
-	else if (tree->own_children >= 0)
+	if (tree->owner != 0 && tree->own_children >= 0)
 		close(tree->own_children);
 	tree->owner = getpid();
 	tree->no_pidfd = pidfds_refused();
@@ -524,6 +524,18 @@ void tree_reaped(struct tree *tree, pid_t pid)
 		tree->doomed[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
 }
 
+const char *tree_blindness(const struct tree *tree)
+{
+	if (tree->proc < 0)
+		return "/proc does not show our processes: they are found by waiting "
+		       "alone";
+	if (proc_hides(tree->proc))
+		return "/proc hides the processes of other users: theirs are found only "
+		       "as "
+		       "their parents die";
+	return NULL;
+}
+
 bool tree_describe(struct tree *tree, unsigned index, struct tree_report *report)
 {
 	const struct member *member = &tree->members[index];
@@ -535,7 +547,7 @@ bool tree_describe(struct tree *tree, unsigned index, struct tree_report *report
 		return false;
 	if (!proc_read_stat(tree->proc, member->pid, &line))
 		return member->child;
-	if (!member->child && is_over(&line))
+	if (!member->child && proc_is_over(&line))
 		return false;
 	report->state = line.state;
 	memcpy(report->command, line.command, sizeof(report->command));

@@ -61,7 +61,8 @@ struct tree_report {
 };
 
 /*
- * Makes TREE the descendants of the calling process. To be called anew after fork.
+ * Makes TREE the descendants of the calling process. To be called anew after fork, and
+ * when there was no descriptor left for it (OWN_CHILDREN is -1 then).
  * Without a usable /proc, direct children can be found still: see tree.c. Opens at most
  * two descriptors, close-on-exec and above 2; cannot fail.
  */
@@ -107,6 +108,12 @@ unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_
  * with SIGHUP and SIGCONT. Returns how many it reached.
  */
 unsigned tree_kill(struct tree *tree);
+
+/*
+ * What of the tree cannot be seen here, in words; NULL if all can. What is not seen is
+ * waited for all the same.
+ */
+const char *tree_blindness(const struct tree *tree);
 
 /*
  * What member INDEX of the list is. False if it is a zombie, which is nothing but a

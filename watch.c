@@ -6,6 +6,7 @@
 #include "watch.h"
 #include "kernel.h"
 #include "let_go.h"
+#include "proc.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -15,13 +16,37 @@
 
 static void add(struct watches *watches, int fd, short events, enum cause cause)
 {
-	watches->watch[watches->count++] = (struct watch){fd, events, cause};
+	watches->watch[watches->count++] = (struct watch){fd, events, cause, false};
 }
 
-/* A pidfd above 2, or -1 and errno. */
-static int open_process(pid_t pid)
+static void add_process(struct watches *watches, int fd, bool unpolled, enum cause cause)
 {
-	return descriptor_above_2((int)syscall(SYS_pidfd_open, pid, 0));
+	const short events = unpolled ? 0 : POLLIN;
+
+	watches->watch[watches->count++] = (struct watch){fd, events, cause, unpolled};
+}
+
+/*
+ * A descriptor above 2 that stands for the process PID: its pidfd, or, where those are
+ * refused (EPERM by filters) or not known yet, its directory in /proc, UNPOLLED. -1 and
+ * errno if neither can be had; ESRCH if it is gone.
+ */
+static int open_process(pid_t pid, bool *unpolled)
+{
+	const int pidfd = descriptor_above_2((int)syscall(SYS_pidfd_open, pid, 0));
+
+	*unpolled = pidfd < 0 && (errno == ENOSYS || errno == EPERM);
+	if (!*unpolled)
+		return pidfd;
+	const int why = errno;
+	const int proc = proc_open();
+	if (proc < 0) {
+		errno = why;
+		return -1;
+	}
+	const int process = proc_open_process(proc, pid);
+	close(proc);
+	return process;
 }
 
 static void watch_stdin(struct watches *watches, struct status *status)
@@ -42,6 +67,7 @@ static void watch_parent(struct watches *watches, const struct options *opt,
 			 struct status *status)
 {
 	const pid_t parent = getppid();
+	bool unpolled;
 
 	if (parent == 0) {
 		/* As under "docker exec": it lives outside our PID namespace. */
@@ -54,7 +80,7 @@ static void watch_parent(struct watches *watches, const struct options *opt,
 		    "be watched");
 		return;
 	}
-	const int fd = open_process(parent);
+	const int fd = open_process(parent, &unpolled);
 	if (fd < 0)
 		die("--watch-parent: cannot watch process %d: %s", (int)parent,
 		    strerror(errno));
@@ -63,13 +89,14 @@ static void watch_parent(struct watches *watches, const struct options *opt,
 	if (getppid() != parent)
 		die("--watch-parent: the parent, process %d, is gone already",
 		    (int)parent);
-	add(watches, fd, POLLIN, CAUSE_PARENT);
+	add_process(watches, fd, unpolled, CAUSE_PARENT);
 }
 
 /* False if PID is gone. */
 static bool watch_pid(struct watches *watches, pid_t pid)
 {
-	const int fd = open_process(pid);
+	bool unpolled;
+	const int fd = open_process(pid, &unpolled);
 	struct pollfd death = {.fd = fd, .events = POLLIN};
 
 	if (fd < 0 && errno == ESRCH)
@@ -77,8 +104,13 @@ static bool watch_pid(struct watches *watches, pid_t pid)
 	if (fd < 0)
 		die("--watch-pid: cannot watch process %d: %s", (int)pid,
 		    strerror(errno));
-	add(watches, fd, POLLIN, CAUSE_PID);
-	return poll(&death, 1, 0) == 0;
+	add_process(watches, fd, unpolled, CAUSE_PID);
+	return unpolled ? proc_lives(fd) : poll(&death, 1, 0) == 0;
+}
+
+bool watch_is_over(const struct watch *watch, short revents)
+{
+	return watch->unpolled ? !proc_lives(watch->fd) : revents != 0;
 }
 
 bool watches_open(struct watches *watches, const struct options *opt,

@@ -11,7 +11,10 @@ struct watch {
 	int fd;
 	short events; /* for poll(2); POLLHUP and POLLERR come by themselves */
 	enum cause cause;
+	bool unpolled; /* poll(2) tells nothing: ask watch_is_over() every so often */
 };
+
+#define WATCH_LOOK_MS 100
 
 struct watches {
 	unsigned count;
@@ -25,5 +28,8 @@ struct watches {
  */
 bool watches_open(struct watches *watches, const struct options *opt,
 		  struct status *status);
+
+/* Has what WATCH watches ended or hung up? REVENTS is what poll(2) said of it. */
+bool watch_is_over(const struct watch *watch, short revents);
 
 #endif

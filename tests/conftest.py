@@ -1,5 +1,6 @@
 import ctypes
 import os
+import pathlib
 import signal
 import sys
 
@@ -25,3 +26,31 @@ def mark():
         except ProcessLookupError:
             pass
     tw.reap_adopted()
+
+
+@pytest.fixture
+def pids_limit():
+    """Makes a cgroup that holds so many processes; gives its cgroup.procs."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for a cgroup")
+    for root, kind in (("/sys/fs/cgroup/pids", "v1"), ("/sys/fs/cgroup", "v2")):
+        if kind == "v1" and os.path.exists(root + "/cgroup.procs"):
+            break
+        if kind == "v2" and "pids" in tw.read_path(root + "/cgroup.controllers").split():
+            pathlib.Path(root, "cgroup.subtree_control").write_text("+pids")
+            break
+    else:
+        pytest.skip("no pids cgroup controller here")
+    made = []
+
+    def make(limit):
+        path = pathlib.Path(root, "treewrap-%s" % tw.new_mark())
+        path.mkdir()
+        made.append(path)
+        (path / "pids.max").write_text(str(limit))
+        return path / "cgroup.procs"
+
+    yield make
+    for path in made:
+        tw.until(lambda: not (path / "cgroup.procs").read_text(), what="an empty cgroup")
+        tw.until(lambda: tw.try_rmdir(path), what="the cgroup's removal")

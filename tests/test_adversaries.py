@@ -2,7 +2,6 @@
 namespace of its own and, where it forks without end, under a limit of the pids cgroup."""
 
 import os
-import pathlib
 import subprocess
 import time
 
@@ -18,41 +17,6 @@ NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 def need_root():
     if os.geteuid() != 0:
         pytest.skip("needs root, for a PID namespace")
-
-
-@pytest.fixture
-def pids_limit():
-    """Makes a cgroup that holds so many processes; gives its cgroup.procs."""
-    need_root()
-    for root, kind in (("/sys/fs/cgroup/pids", "v1"), ("/sys/fs/cgroup", "v2")):
-        if kind == "v1" and os.path.exists(root + "/cgroup.procs"):
-            break
-        if kind == "v2" and "pids" in tw.read_path(root + "/cgroup.controllers").split():
-            pathlib.Path(root, "cgroup.subtree_control").write_text("+pids")
-            break
-    else:
-        pytest.skip("no pids cgroup controller here")
-    made = []
-
-    def make(limit):
-        path = pathlib.Path(root, "treewrap-%s" % tw.new_mark())
-        path.mkdir()
-        made.append(path)
-        (path / "pids.max").write_text(str(limit))
-        return path / "cgroup.procs"
-
-    yield make
-    for path in made:
-        tw.until(lambda: not (path / "cgroup.procs").read_text(), what="an empty cgroup")
-        tw.until(lambda: try_rmdir(path), what="the cgroup's removal")
-
-
-def try_rmdir(path):
-    try:
-        path.rmdir()
-        return True
-    except OSError:
-        return False
 
 
 # What runs inside the namespace: treewrap not as PID 1 (sh is that), then a look around.

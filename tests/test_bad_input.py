@@ -104,7 +104,7 @@ def test_signal_names(name, mark):
 @pytest.mark.parametrize("name, number", [
     ("RTMIN", 34), ("SIGRTMIN+3", 37), ("RTMAX", 64), ("rtmax-4", 60), ("IOT", 6), ("CLD", 17)])
 def test_signal_numbers(name, number, mark):
-    process = tw.start("-t", "0.2", "-k", "0.2", "--signal", name, tw.adversary("signals"), mark)
+    process = tw.start("-t", "1.5", "-k", "0.2", "--signal", name, tw.adversary("signals"), mark)
     tw.ready(process)
     lines = [line.split() for line in tw.finish(process).out.decode().splitlines()]
     # Both were pending at once: the kernel hands out the lower number first.

@@ -378,7 +378,7 @@ def test_survivor_we_may_not_signal(mark, tmp_path):
     program.write_bytes(pathlib.Path(tw.TREEWRAP).read_bytes())
     program.chmod(0o755)
     try:
-        process = subprocess.Popen([program, "-t", "0.5", "-k", "0.1", "--verify-for", "0.7",
+        process = subprocess.Popen([program, "-t", "2", "-k", "0.1", "--verify-for", "0.7",
                                     str(helper), mark], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, user=65534, group=65534,
                                    extra_groups=[], cwd="/", start_new_session=True)

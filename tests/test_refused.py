@@ -9,7 +9,7 @@ import pytest
 import tw
 
 CALLS = ["pidfd_open", "pidfd_send_signal", "close_range", "clone3", "pidfd_info",
-         "timerfd_create"]
+         "timerfd_create", "signalfd4"]
 KINDS = ["background", "setsid", "double", "group", "name", "ignore", "stopped", "deep", "env"]
 # glibc cannot make threads where clone3 is refused by EPERM.
 THREADS = ["thread", "leaderless"]
@@ -33,7 +33,7 @@ def refused(request):
 
 
 def test_timeout(refused, mark):
-    process = refused("-t", "1", "-k", "0.2", *refused.escape(mark))
+    process = refused("-t", "2.5", "-k", "0.2", *refused.escape(mark))
     tw.ready(process)
     result = tw.finish(process, 20)
     assert (result.status, result.err) == (124, b"")

@@ -82,7 +82,7 @@ def test_second_term_is_a_second_term(mark):
 
 
 def test_forwarding_goes_on_while_stopping(mark):
-    process, command = start(mark, "-t", "0.2", "-k", "3")
+    process, command = start(mark, "-t", "1.5", "-k", "3")
     # The timeout's, in either order. Then ours.
     assert {tw.ready(process, b"1").split()[0] for _ in range(2)} == {b"15", b"18"}
     process.send_signal(signal.SIGUSR1)

@@ -103,15 +103,33 @@ def reap_adopted():
         return reaped
 
 
+def try_rmdir(path):
+    try:
+        os.rmdir(path)
+        return True
+    except OSError:
+        return False
+
+
+def is_dynamic(program):
+    with open(program, "rb") as file:
+        return b"ld-linux" in file.read(4096)
+
+
 def start(*args, **keywords):
     """Starts treewrap with ARGS. No terminal, no input, and output by pipe."""
+    return start_with([], *args, **keywords)
+
+
+def start_with(prefix, *args, **keywords):
+    """The same, by way of a command that is put before it."""
     keywords.setdefault("stdin", subprocess.DEVNULL)
     keywords.setdefault("stdout", subprocess.PIPE)
     keywords.setdefault("stderr", subprocess.PIPE)
     keywords.setdefault("start_new_session", True)
     keywords.setdefault("bufsize", 0)  # so that select tells of every line
     keywords["env"] = dict(os.environ, TREEWRAP=TREEWRAP, **keywords.get("env", {}))
-    return subprocess.Popen([TREEWRAP, *map(str, args)], **keywords)
+    return subprocess.Popen([*map(str, prefix), TREEWRAP, *map(str, args)], **keywords)
 
 
 class Result:
