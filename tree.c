@@ -44,6 +44,10 @@ struct process_info {
 
 #define FREEZE_WALKS_MAX 64
 
+/* See probe(). */
+#define PROBE_FIRST 1024
+#define PROBE_NEAR  32768
+
 /* How a walk treats what it finds. */
 enum visit {
 	JUST_LIST,
@@ -168,8 +172,6 @@ static int send_signal(const struct member *member, int pidfd, int signo,
 static void add(struct tree *tree, pid_t pid, bool child, uint64_t id)
 {
 	tree->members[tree->count++] = (struct member){pid, child, id};
-	if (pid > tree->highest)
-		tree->highest = pid;
 	set_bit(tree->met, pid);
 }
 
@@ -347,36 +349,51 @@ static void scan(struct tree *tree, enum visit how)
 	} while (tree->count != before);
 }
 
-/* True if there is a child of ours in the range, wanted or not. */
-static bool probe_range(struct tree *tree, pid_t from, pid_t to, enum visit how)
+/* What a probe has come upon. */
+struct finds {
+	bool any;   /* a child of ours */
+	bool fresh; /* one that is new to the list and has not been sent SIGKILL */
+};
+
+static void probe_range(struct tree *tree, pid_t from, pid_t to, enum visit how,
+			struct finds *finds)
 {
-	bool found = false;
 	siginfo_t info;
 
-	for (pid_t pid = from; pid < to; pid++) {
+	for (pid_t pid = from; pid < to && pid < TREE_NUMBERS_MAX; pid++) {
 		if (!is_own_child(pid, &info))
 			continue;
-		found = true;
-		if (is_wanted(tree, pid, how))
-			add_child(tree, pid, how);
+		finds->any = true;
+		if (!is_wanted(tree, pid, how))
+			continue;
+		finds->fresh |= !has_bit(tree->doomed, pid);
+		add_child(tree, pid, how);
 	}
-	return found;
 }
 
 /*
  * No /proc at all: waiting without waiting answers 0 for our own children only, so their
- * numbers can be found by trying all. Deeper members come up to us as orphans when these
- * die. 32,768 numbers, which is where most kernels begin anew, take some 35 ms; beyond
- * twice the highest number seen, children are looked for only if there are none below.
+ * numbers can be found by trying. Deeper members come up to us as orphans when these die.
+ * A number takes a microsecond or a few, and there are four million; but descendants got
+ * theirs after we got ours, or the numbers have begun anew. So upwards from ours and from
+ * 1, in steps that double, until there is something to do; a child that is dying already
+ * is reason enough not to go far.
  */
 static void probe(struct tree *tree, enum visit how)
 {
-	pid_t end = 32768;
+	struct finds finds = {false, false};
+	pid_t tried = 0;
 
-	if (tree->highest < TREE_NUMBERS_MAX / 2 && 2 * tree->highest > end)
-		end = 2 * tree->highest;
-	if (!probe_range(tree, 1, end, how))
-		probe_range(tree, end, TREE_NUMBERS_MAX, how);
+	for (pid_t step = PROBE_FIRST; tried < TREE_NUMBERS_MAX; step *= 2) {
+		const pid_t low_end =
+			tried + step < tree->owner ? tried + step : tree->owner;
+		probe_range(tree, tree->owner + tried, tree->owner + tried + step, how,
+			    &finds);
+		probe_range(tree, tried > 0 ? tried : 1, low_end, how, &finds);
+		tried += step;
+		if (finds.fresh || (finds.any && tried >= PROBE_NEAR))
+			return;
+	}
 }
 
 static void find(struct tree *tree, enum visit how)
@@ -417,6 +434,9 @@ void tree_freeze(struct tree *tree)
 {
 	forget(tree);
 	find(tree, STOP_UNSEEN);
+	/* Nobody can see whether they have stopped. */
+	if (tree->proc < 0)
+		return;
 	/*
 	 * A stopped process cannot fork, and a fork that was under way is over when its
 	 * process is seen stopped; so a walk that finds all at rest has found all. The
@@ -518,8 +538,6 @@ void tree_pardon(struct tree *tree)
 
 void tree_reaped(struct tree *tree, pid_t pid)
 {
-	if (pid > tree->highest)
-		tree->highest = pid;
 	if (pid < TREE_NUMBERS_MAX)
 		tree->doomed[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
 }

@@ -44,7 +44,6 @@ struct tree {
 
 	/* What the last walk found, parents before children. */
 	unsigned count;
-	pid_t highest;	 /* number seen */
 	unsigned moving; /* of a freeze: members that were not yet at rest */
 	struct member members[TREE_MEMBERS_MAX];
 	/* A bit for each number: is in the list; was sent SIGKILL and not reaped since.
