@@ -2,6 +2,7 @@
 each, and the promise stays the same."""
 
 import errno
+import os
 import signal
 import subprocess
 
@@ -21,12 +22,12 @@ THREADS = ["thread", "leaderless"]
 def refused(request):
     answer, calls = request.param
 
-    def start(*args):
-        return subprocess.Popen(
-            [tw.adversary("refuse"), str(getattr(errno, answer)), calls, tw.TREEWRAP,
-             *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=True, bufsize=0)
+    prefix = [tw.adversary("refuse"), str(getattr(errno, answer)), calls]
 
+    def start(*args):
+        return tw.start_with(prefix, *args)
+
+    start.command = lambda *args: [*prefix, tw.TREEWRAP, *map(str, args)]
     threads = [] if answer == "EPERM" and "clone3" in calls else THREADS
     start.escape = lambda mark, *more: [tw.adversary("escape"), mark, *KINDS, *threads, *more]
     return start
@@ -83,3 +84,43 @@ def test_nothing_is_held_or_leaked(refused):
     process.terminate()
     assert process.wait(10) == 143
     process.stderr.close()
+
+
+def test_watch_pid(refused, mark):
+    """Without pidfds, by its directory in /proc: it stays that process's."""
+    other = subprocess.Popen(["sleep", "60"])
+    process = refused("-k", "0.2", "--watch-pid", other.pid, *refused.escape(mark))
+    tw.ready(process)
+    other.kill()
+    # Its death counts, not that somebody fetches it.
+    assert process.wait(20) == 129
+    tw.assert_nothing_left(mark)
+    assert tw.finish(refused("--watch-pid", other.pid, "echo", "ran"), 20).out == b""
+    other.wait()
+    assert tw.finish(refused("--watch-pid", other.pid, "echo", "ran"), 20).out == b""
+    process.stdout.close(), process.stderr.close()
+
+
+def test_watch_parent(refused, mark):
+    parent = subprocess.Popen(["bash", "-c", '"$@" & echo pid $!; read line', "bash",
+                               *refused.command("-k", "0.2", "--watch-parent",
+                                                *refused.escape(mark))],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    lines = [tw.ready(parent, b""), tw.ready(parent, b"")]
+    pid = int(next(line for line in lines if line.startswith(b"pid")).split()[1])
+    parent.kill(), parent.wait()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 129
+    tw.assert_nothing_left(mark)
+    parent.stdin.close(), parent.stdout.close()
+
+
+def test_queued_values(refused, mark):
+    process = refused(tw.adversary("signals"), mark)
+    command = int(tw.ready(process).split()[1])
+    for value in range(20):
+        tw.queue(process.pid, 40, value)
+    for value in range(20):
+        assert tw.ready(process, b"40").split()[:3] == [b"40", b"-1", b"%d" % value]
+    tw.kill(command)
+    assert process.wait(20) == 137
+    process.stdout.close(), process.stderr.close()
