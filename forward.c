@@ -64,15 +64,34 @@ static bool command_has_it(const struct forwarding *f, const struct arrived *arr
 	       getpgid(f->command->pid) == f->shim_group;
 }
 
+/* The signal to send for ARRIVED, or 0 if none is to be sent. */
+static int signal_for(const struct forwarding *f, const struct arrived *arrived)
+{
+	const uint8_t rewritten = f->opt->rewrite[arrived->signo];
+
+	if (rewritten == REWRITE_DROP || command_has_it(f, arrived))
+		return 0;
+	return rewritten == 0 ? arrived->signo : rewritten;
+}
+
+void forward_before_exec(const struct forwarding *f, const struct arrived *arrived)
+{
+	const int signo = signal_for(f, arrived);
+	siginfo_t info;
+
+	if (signo != 0)
+		forward_to_main(f, signo,
+				signals_value(arrived, signo, &info) ? &info : NULL);
+}
+
 bool forward(const struct forwarding *f, const struct arrived *arrived,
 	     struct forwarded *forwarded)
 {
-	const uint8_t rewritten = f->opt->rewrite[arrived->signo];
-	const int signo = rewritten == 0 ? arrived->signo : rewritten;
+	const int signo = signal_for(f, arrived);
 	/* When the command is gone its leftovers are all that can be meant. */
 	const enum scope to = f->command != NULL ? f->opt->forward_to : TO_TREE;
 
-	if (rewritten == REWRITE_DROP || command_has_it(f, arrived))
+	if (signo == 0)
 		return false;
 	siginfo_t info;
 	siginfo_t *value = signals_value(arrived, signo, &info) ? &info : NULL;

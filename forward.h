@@ -32,6 +32,13 @@ struct forwarded {
 bool forward(const struct forwarding *forwarding, const struct arrived *arrived,
 	     struct forwarded *forwarded);
 
+/*
+ * The same before the command's exec, when nobody but its own process can be meant. Calls
+ * nothing that could fail, for errno is that process's too (see command.h).
+ */
+void forward_before_exec(const struct forwarding *forwarding,
+			 const struct arrived *arrived);
+
 /* True if SIGNO is one that a terminal sends to its foreground group or session. */
 bool forward_is_by_terminal(int signo);
 

@@ -71,8 +71,9 @@ struct reaper {
 	struct command command;
 	bool command_runs;
 	bool command_stopped;
-	unsigned stops; /* of the command, counted */
-	bool childless; /* waitid said ECHILD: there is no descendant */
+	bool early_stop; /* a signal of --stop-on came before the exec */
+	unsigned stops;	 /* of the command, counted */
+	bool childless;	 /* waitid said ECHILD: there is no descendant */
 	bool more_to_reap;
 	bool crowded;	  /* we get the CPU late: there are many who want it */
 	bool just_walked; /* the tree's list is of this moment */
@@ -317,19 +318,29 @@ static void stop(struct reaper *r, enum cause cause)
 
 /* ---- signals that treewrap gets ---- */
 
-static void pass_to_command(struct reaper *r, const struct arrived *arrived)
+static struct forwarding forwarding_now(const struct reaper *r)
 {
-	const struct forwarding forwarding = {
+	return (struct forwarding){
 		.opt = r->opt,
 		.tree = r->tree,
 		.command = r->command_runs ? &r->command : NULL,
 		.shim_group = r->shim_group,
 		.shim_leads_session = r->shim_leads_session,
 	};
+}
+
+static void pass_to_command(struct reaper *r, const struct arrived *arrived)
+{
+	const struct forwarding forwarding = forwarding_now(r);
 	struct forwarded forwarded;
 
 	if (forward(&forwarding, arrived, &forwarded))
 		status_signal(r->status, forwarded.signo, arrived->sender, forwarded.to);
+}
+
+static bool is_stop_signal(const struct reaper *r, int signo)
+{
+	return (r->opt->stop_on >> (signo - 1) & 1) != 0;
 }
 
 /*
@@ -353,9 +364,7 @@ static bool is_stale_cont(const struct reaper *r, const struct arrived *arrived)
 /* A signal came to treewrap, here or by the shim. */
 static void receive(struct reaper *r, const struct arrived *arrived)
 {
-	const bool stops = (r->opt->stop_on >> (arrived->signo - 1) & 1) != 0;
-
-	if (stops && r->phase < STOPPING)
+	if (is_stop_signal(r, arrived->signo) && r->phase < STOPPING)
 		stop(r, CAUSE_SIGNAL);
 	else if (!is_stale_cont(r, arrived))
 		pass_to_command(r, arrived);
@@ -685,34 +694,95 @@ static void keep_what_is_needed(const struct reaper *r)
 		tree_open(r->tree);
 }
 
+/* A signal that came before the exec: for the command, or it stops the run. */
+static void receive_early(struct reaper *r, const struct arrived *arrived)
+{
+	const struct forwarding forwarding = forwarding_now(r);
+
+	if (is_stop_signal(r, arrived->signo) && !r->early_stop)
+		r->early_stop = true;
+	else
+		forward_before_exec(&forwarding, arrived);
+}
+
+/* Takes one at a time, of those that poll(2) has promised: so nothing fails. */
+static void take_early_signals(struct reaper *r, const struct pollfd *fds)
+{
+	struct link_message message;
+	struct arrived arrived;
+
+	if ((fds[POLL_LINK].revents & POLLIN) != 0 && link_receive(r->link, &message) &&
+	    message.type == LINK_SIGNAL)
+		receive_early(r, &message.signal);
+	if ((fds[POLL_SIGNALS].revents & POLLIN) != 0 &&
+	    signals_read(r->signals, &arrived) && arrived.signo != SIGCHLD)
+		receive_early(r, &arrived);
+}
+
+/* Has one of the watches ended, or the shim? */
+static bool is_stopped_early(const struct pollfd *fds, unsigned count)
+{
+	for (unsigned i = POLL_WATCHES; i < count; i++)
+		if (fds[i].revents != 0)
+			return true;
+	return (fds[POLL_LINK].revents & (POLLHUP | POLLERR)) != 0;
+}
+
 /*
- * Waits for the exec, which may hang (on a network file system, say). A timeout or a
- * watch that comes before it gives it the time of the whole ladder: a polite signal could
- * do no more to it, and the loop will find the timeout and the watch again. Nothing in
- * here can fail, for errno is the child's too (see command.h). False: it had to be
- * killed.
+ * Waits until LIMIT for the exec, which may hang (on a network file system, say), passing
+ * signals on. A watch that ends it is looked at only if WATCHING. True if the exec is
+ * decided.
+ */
+static bool exec_decided(struct reaper *r, int64_t limit, bool watching)
+{
+	struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
+
+	/* Ends: at the limit, if there is one; else the caller has asked for none. */
+	for (;;) {
+		unsigned count = fill_poll(r, fds);
+		int64_t left = limit == NEVER ? NEVER : limit - clock_now_ns();
+		if (left < 0)
+			left = 0;
+		const struct timespec wait = {left / NS_PER_S, left % NS_PER_S};
+		/* Nothing is waiting to be written yet: the place is free. Our children's
+		 * signals tell no more than the pipe. */
+		fds[POLL_EVENTS] =
+			(struct pollfd){.fd = r->command.progress, .events = POLLIN};
+		if (r->link >= 0)
+			fds[POLL_SIGNALS].fd = -1;
+		if (!watching)
+			count = POLL_WATCHES;
+		if (ppoll(fds, count, &wait, NULL) < 0)
+			return false;
+		if (fds[POLL_EVENTS].revents != 0)
+			return true;
+		take_early_signals(r, fds);
+		if (left == 0 || is_stopped_early(fds, count) ||
+		    (watching && r->early_stop))
+			return false;
+	}
+}
+
+/*
+ * A timeout, a watch or a signal that comes before the exec gives it the time of the
+ * whole ladder: a polite signal could do no more to it, and the loop will find the
+ * timeout and the watch again. Nothing in here can fail, for errno is the child's too
+ * (see command.h). False: it had to be killed.
  */
 static bool wait_for_exec(struct reaper *r)
 {
-	struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
-	const unsigned count = fill_poll(r, fds);
+	struct pollfd death = {.fd = r->command.progress, .events = POLLIN};
 	int64_t grace_ns;
 
 	if (__builtin_mul_overflow(r->opt->kill_after_ns, r->opt->ladder_length,
 				   &grace_ns))
 		grace_ns = NEVER;
-	struct timespec left = time_left(r);
-	fds[POLL_SIGNALS] = (struct pollfd){.fd = r->command.progress, .events = POLLIN};
-	fds[POLL_LINK].events = 0;
-	if (ppoll(fds, count, &left, NULL) >= 0 && fds[POLL_SIGNALS].revents != 0)
-		return true;
-	left = (struct timespec){grace_ns / NS_PER_S, grace_ns % NS_PER_S};
-	if (fds[POLL_LINK].revents == 0 && ppoll(fds, POLL_EVENTS, &left, NULL) > 0 &&
-	    fds[POLL_SIGNALS].revents != 0)
+	if (exec_decided(r, r->timeout_at, true) ||
+	    exec_decided(r, clock_after(clock_now_ns(), grace_ns), false))
 		return true;
 	/* Ours, not reaped. When it is dead, our memory is our own again. */
 	kill(r->command.pid, SIGKILL);
-	poll(&fds[POLL_SIGNALS], 1, BIRTH_DEATH_MS);
+	poll(&death, 1, BIRTH_DEATH_MS);
 	return false;
 }
 
@@ -769,6 +839,8 @@ static void start(struct reaper *r, const struct inherited *inherited)
 		say_failure(r, &failure);
 	else
 		look_at_what_came_first(r);
+	if (r->early_stop && (runs || !decided))
+		stop(r, CAUSE_SIGNAL);
 	/* Its death may have been told before we asked for it. */
 	r->more_to_reap = true;
 }

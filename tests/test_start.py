@@ -320,6 +320,34 @@ def test_watch_while_the_exec_hangs(exec_hangs):
     assert tw.finish(process, 10).status == 129
 
 
+def hanging(program, *options):
+    """treewrap, where the command's exec has begun and hangs."""
+    process = tw.start(*options, program)
+    reaper = tw.reaper_of(process)
+    command = tw.until(lambda: tw.children(reaper))[0]
+    tw.until(lambda: tw.read_proc(command, "wchan") == b"fanotify_handle_event"
+             or tw.state(command) == "D", what="an exec that hangs")
+    return process
+
+
+def test_signals_while_the_exec_hangs(exec_hangs):
+    """They reach the command's process, which they end as they would without treewrap."""
+    for signo in (signal.SIGTERM, signal.SIGUSR1, 40):
+        process = hanging(exec_hangs)
+        process.send_signal(signo)
+        assert tw.finish(process, 10).status == 128 + signo
+    process = hanging(exec_hangs, "--rewrite", "TERM:0")
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGHUP)
+    assert tw.finish(process, 10).status == 129
+    process = hanging(exec_hangs, "--stop-on", "TERM", "-k", "0.2")
+    process.send_signal(signal.SIGTERM)
+    assert tw.finish(process, 10).status == 129
+    process = hanging(exec_hangs, "--stop-on", "TERM", "-k", "0")
+    process.send_signal(signal.SIGTERM)
+    assert tw.finish(process, 10).status == 129
+
+
 def test_sigkill_while_the_exec_hangs(exec_hangs):
     process = tw.start(exec_hangs)
     reaper = tw.reaper_of(process)
