@@ -10,7 +10,8 @@ import tw
 
 KINDS = ["background", "nohup", "setsid", "double", "group", "thread", "thread-gone", "name",
          "ignore", "stopped", "traced", "env", "nested", "leaderless", "clone-parent", "vfork",
-         "deep"]
+         "deep", "no-signal", "subreaper", "seized", "exit-stop"] + (
+             ["namespace"] if os.geteuid() == 0 else [])
 
 # Short, for some of them ignore every polite signal.
 LADDER = ["-k", "0.2", "--linger", "0.05"]

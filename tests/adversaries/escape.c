@@ -76,6 +76,66 @@ static void traced(void)
 	announce_and_rest();
 }
 
+/* Holds a process of another session by the tracer's other door. */
+static void seizes(void)
+{
+	const pid_t tracee = fork();
+
+	if (tracee == 0) {
+		setsid();
+		rest();
+	}
+	if (ptrace(PTRACE_SEIZE, tracee, 0, 0) < 0 ||
+	    ptrace(PTRACE_INTERRUPT, tracee, 0, 0) < 0)
+		exit(1);
+	waitpid(tracee, NULL, 0);
+	announce_and_rest();
+}
+
+/* Holds one that has been killed already, in the stop before its end. */
+static void holds_dying(void)
+{
+	const pid_t tracee = fork();
+	int status;
+
+	if (tracee == 0)
+		rest();
+	if (ptrace(PTRACE_SEIZE, tracee, 0, PTRACE_O_TRACEEXIT) < 0)
+		exit(1);
+	kill(tracee, SIGKILL);
+	waitpid(tracee, &status, 0);
+	if (status >> 8 != (SIGTRAP | PTRACE_EVENT_EXIT << 8))
+		exit(1);
+	announce_and_rest();
+}
+
+/* The first process of a PID namespace, with a child in a session of its own. */
+static int in_namespace(void *argument)
+{
+	if (fork() == 0) {
+		setsid();
+		rest();
+	}
+	return in_clone(argument);
+}
+
+/* Adopts the orphans below it. */
+static void adopts(void)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	for (int i = 0; i < 3; i++)
+		if (fork() == 0) {
+			if (fork() == 0) {
+				setsid();
+				rest();
+			}
+			_exit(0);
+		}
+	for (int i = 0; i < 3; i++)
+		wait(NULL);
+	announce_and_rest();
+}
+
 static void again_as(char *const argv[], char *const envp[])
 {
 	execve(argv[0], argv, envp);
@@ -108,8 +168,19 @@ static void escape(const char *kind)
 		pthread_create(&thread, NULL, forks, kind[6] == '\0' ? stack : NULL);
 		return;
 	}
+	/* (Memory is not shared: one stack does for all.) */
 	if (strcmp(kind, "clone-parent") == 0) {
 		if (clone(in_clone, stack + sizeof(stack), CLONE_PARENT | SIGCHLD, NULL) < 0)
+			exit(1);
+		return;
+	}
+	if (strcmp(kind, "no-signal") == 0) { /* only __WCLONE and __WALL wait for it */
+		if (clone(in_clone, stack + sizeof(stack), 0, NULL) < 0)
+			exit(1);
+		return;
+	}
+	if (strcmp(kind, "namespace") == 0) {
+		if (clone(in_namespace, stack + sizeof(stack), CLONE_NEWPID | SIGCHLD, NULL) < 0)
 			exit(1);
 		return;
 	}
@@ -137,6 +208,12 @@ static void escape(const char *kind)
 		rest();
 	} else if (strcmp(kind, "traced") == 0) {
 		traced();
+	} else if (strcmp(kind, "seized") == 0) {
+		seizes();
+	} else if (strcmp(kind, "exit-stop") == 0) {
+		holds_dying();
+	} else if (strcmp(kind, "subreaper") == 0) {
+		adopts();
 	} else if (strcmp(kind, "env") == 0) {
 		again_as((char *[]){(char *)self, (char *)mark, "=", "rest", number, NULL},
 			 (char *[]){NULL});
