@@ -104,7 +104,8 @@ def left_of(bystander, limit):
     deadline = time.monotonic() + limit
     while True:
         left = [pid for pid in tw.children(os.getpid()) if pid != bystander.process.pid]
-        reapers = [pid for pid in left if tw.read_proc(pid, "comm") == b"tree-reaper\n"]
+        reapers = [pid for pid in left if
+                   tw.read_proc(pid, "comm") in (b"tree-reaper\n", b"treewrap\n")]
         for pid in reapers:
             os.waitpid(pid, os.WNOHANG)
         if not reapers or time.monotonic() > deadline:

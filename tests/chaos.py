@@ -340,11 +340,20 @@ class Round:
         times = [line["at"] for line in lines if "at" in line]
         check(times == sorted(times) and times[-1] <= self.took + 0.002 or
               plan.action in ("kill shim", "kill both"), "times")
-        check(self.end["survivors"] == [], "survivors")
+        end = self.end
+        check(end["survivors"] == [], "survivors")
         self.check_cause()
-        self.check_command_end()
+        if self.was_not_run():
+            check(end["exit_code"] is None and end["signal"] is None, "how")
+        else:
+            self.check_command_end()
         self.check_counts()
         self.check_status()
+
+    def was_not_run(self):
+        """--watch-pid came too late."""
+        return self.end is not None and self.end["cause"] == "pid" and (
+            b"is gone already" in self.said)
 
     def check_cause(self):
         plan, end = self.plan, self.end
@@ -362,7 +371,7 @@ class Round:
         check(end["cause"] in possible, "cause", possible)
         stops = [line for line in self.lines if line["event"] == "stop"]
         check(len(stops) <= 2 and all(stop["cause"] in possible for stop in stops), "stops")
-        if end["cause"] == "pid" and b"is gone already" in self.said:
+        if self.was_not_run():
             check(len(self.lines) == 1, "it was not to be run")
         elif end["cause"] not in ("exit", "reaper-killed"):
             check(stops and stops[-1]["cause"] == end["cause"], "stop and end disagree")
@@ -448,8 +457,7 @@ class Round:
             return
         killed = b"treewrap: the reaper was killed by SIGKILL; what it left has been ended\n"
         expected = killed if self.end and self.end["cause"] == "reaper-killed" else b""
-        gone = self.plan.hangup == "pid" and b"is gone already" in self.said
-        check(self.said == expected or gone or self.plan.action == "kill both", "said")
+        check(self.said == expected or self.was_not_run() or self.plan.action == "kill both", "said")
 
     # ---- all of it ----
 
