@@ -103,7 +103,8 @@ def left_of(bystander, limit):
     """What is left beside the bystander. The reaper of a killed shim gets a moment."""
     deadline = time.monotonic() + limit
     while True:
-        left = [pid for pid in tw.children(os.getpid()) if pid != bystander.process.pid]
+        left = [pid for pid in tw.children(os.getpid())
+                if bystander is None or pid != bystander.process.pid]
         reapers = [pid for pid in left if
                    tw.read_proc(pid, "comm") in (b"tree-reaper\n", b"treewrap\n")]
         for pid in reapers:
@@ -111,6 +112,35 @@ def left_of(bystander, limit):
         if not reapers or time.monotonic() > deadline:
             return tw.describe(left)
         time.sleep(0.001)
+
+
+def once(arguments):
+    """Runs one command instead, in the pids cgroup that it is given, and tells how it ended and
+    what it has left, by the kernel's word: whatever has lost its parent is our child."""
+    bystander = None
+    if arguments.procs:
+        with open(arguments.procs, "w") as file:
+            file.write("0")
+    if not arguments.alone:
+        scarce_numbers()
+        bystander = Bystander()
+    began = time.monotonic()
+    process = subprocess.Popen(arguments.wrap, stdin=subprocess.DEVNULL, start_new_session=True,
+                               stdout=subprocess.PIPE, bufsize=0)
+    if arguments.when_ready:
+        tw.ready(process, limit=LIMIT)
+        began = time.monotonic()
+        process.send_signal(signal.Signals["SIG" + arguments.when_ready])
+    print("status %d" % process.wait(), flush=True)
+    print("took %.3f" % (time.monotonic() - began))
+    print("\n".join("left %s" % left for left in left_of(bystander, LIMIT)))
+    if bystander is not None:
+        print("\n".join(bystander.end()))
+
+
+def scarce_numbers():
+    with open("/proc/sys/kernel/pid_max", "w") as file:
+        file.write(str(PID_MAX))
 
 
 def send_at_random(rng, signo):
@@ -122,8 +152,7 @@ def send_at_random(rng, signo):
 def inside(arguments):
     """In the namespace, as its first process: orphans come to us."""
     rng = random.Random(arguments.seed)
-    with open("/proc/sys/kernel/pid_max", "w") as file:
-        file.write(str(PID_MAX))
+    scarce_numbers()
     bystander = Bystander()
     failures = 0
     deadline = time.monotonic() + arguments.limit
@@ -152,10 +181,25 @@ def run(rounds, seed, control=None, wrap=(), limit=600):
              "--seed", str(seed), "--limit", str(limit)]
     if control is not None:
         words += ["--control", control]
+    return in_namespace(words + ["--", *wrap], limit + 120)
+
+
+def in_namespace(words, limit):
     return subprocess.run(
-        ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *words, *wrap],
+        ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *words],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        timeout=limit + 120)
+        timeout=limit)
+
+
+def run_once(command, procs=None, beside=True, when_ready=None, limit=150):
+    """Runs COMMAND once in a namespace of its own, beside the bystander or not; in the pids
+    cgroup of PROCS; sends it WHEN_READY once it has said so. Returns the lines: "status N",
+    "took SECONDS", "left PROCESS"..., "hit ..."..., and those of the command."""
+    words = [sys.executable, os.path.abspath(__file__), "--once"]
+    words += ["--procs", str(procs)] if procs is not None else []
+    words += ["--alone"] if not beside else []
+    words += ["--when-ready", when_ready] if when_ready is not None else []
+    return in_namespace([*words, "--", *map(str, command)], limit).stdout.splitlines()
 
 
 def main():
@@ -165,8 +209,14 @@ def main():
     parser.add_argument("--control", metavar="SIGNAL", help="TERM, say: is it reported?")
     parser.add_argument("--limit", type=float, default=600, help="seconds for all of it")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--procs", help=argparse.SUPPRESS)
+    parser.add_argument("--when-ready", help=argparse.SUPPRESS)
     parser.add_argument("wrap", nargs="*", help="runs treewrap: tests/bin/refuse, say")
     arguments = parser.parse_args()
+    if arguments.once:
+        return once(arguments)
     if arguments.inside:
         return inside(arguments)
     print("seed %s" % arguments.seed, flush=True)

@@ -159,9 +159,9 @@ def run(*args, limit=LIMIT, **keywords):
     return result
 
 
-def ready(process, word=b"ready"):
+def ready(process, word=b"ready", limit=30):
     """Waits for the command to say that it is in place. Returns its line."""
-    assert select.select([process.stdout], [], [], 30)[0], "the command is not ready"
+    assert select.select([process.stdout], [], [], limit)[0], "the command is not ready"
     line = process.stdout.readline()
     assert line.startswith(word), (line, process.stderr.read())
     return line

@@ -1,8 +1,8 @@
 /*
- * chain MARK WIDTH
+ * chain MARK WIDTH [plain]
  *
- * WIDTH chains of processes, each of which forks its successor, which starts a session,
- * and exits: nobody stays long enough to be caught by his number. Ends by itself after
+ * WIDTH chains of processes, each of which forks its successor, which starts a session
+ * (unless plain), and exits: nobody stays long enough to be caught by his number. Ends by itself after
  * LIFETIME seconds.
  */
 #include <stdio.h>
@@ -12,12 +12,13 @@
 
 #define LIFETIME 60
 
-static void run(time_t end)
+static void run(time_t end, int sessions)
 {
 	while (time(NULL) < end) {
 		if (fork() > 0)
 			_exit(0);
-		setsid();
+		if (sessions)
+			setsid();
 	}
 	_exit(0);
 }
@@ -29,7 +30,7 @@ int main(int argc, char **argv)
 
 	for (int i = 0; i < width; i++)
 		if (fork() == 0)
-			run(end);
+			run(end, argc < 4);
 	printf("ready\n");
 	fflush(stdout);
 	sleep(LIFETIME);
