@@ -3,6 +3,7 @@
 #   make              the program
 #   make demo         installs what is missing to build, builds, shows what it does
 #   make check        installs what is missing to test, builds, runs all tests
+#   make chaos        rounds of chance, thousands: SEED= to have the same again
 #   make install      PREFIX= DESTDIR=
 #   make clean
 
@@ -54,6 +55,12 @@ check: build-packages test-packages
 	@$(PYTEST) -q -n $(JOBS) -m 'not heavy' $(TESTS); first=$$?; \
 		$(PYTEST) -q -m heavy $(TESTS) && exit $$first
 
+chaos: build-packages test-packages
+	@$(MAKE) -s treewrap adversaries
+	@/usr/bin/python3 tests/bystander.py --rounds 1000 $(SEED:%=--seed %); first=$$?; \
+		/usr/bin/python3 tests/chaos.py --rounds 5000 --jobs $(JOBS) $(SEED:%=--seed %) && \
+		exit $$first
+
 adversaries: $(ADVERSARIES)
 
 tests/bin/%: tests/adversaries/%.c
@@ -81,4 +88,4 @@ install: treewrap
 clean:
 	rm -rf treewrap *.o *.d tests/bin compile_commands.json
 
-.PHONY: all demo check adversaries build-packages test-packages install clean
+.PHONY: all demo check chaos adversaries build-packages test-packages install clean
