@@ -40,7 +40,8 @@ LADDER = ["TERM", "INT", "HUP", "QUIT", "USR1", "RTMIN+3"]
 BURST = [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGTSTP, signal.SIGCONT,
          signal.SIGWINCH, signal.SIGRTMIN + 1]
 # Without what newer kernels have, and as an old kernel or a filter says so.
-REFUSED = ["pidfd_open", "pidfd_info", "pidfd_send_signal", "clone3", "close_range"]
+REFUSED = ["pidfd_open", "pidfd_info", "pidfd_send_signal", "clone3", "close_range",
+           "timerfd_create", "signalfd4"]
 
 
 class Plan:
@@ -74,9 +75,6 @@ class Plan:
         self.pause = rng.choice([0, rng.uniform(0, 0.01), rng.uniform(0, 0.2)])
         self.burst = rng.choices(BURST, k=rng.randint(1, 12))
         self.refused = rng.sample(REFUSED, rng.randint(1, 3)) if rng.random() < 0.15 else []
-        if "pid" in self.watches or "parent" in self.watches:
-            # There it is what is asked for, and refused with a message.
-            self.refused = [name for name in self.refused if name != "pidfd_open"]
         self.errno = rng.choice([1, 38])
         self.ordinary = rng.random() < 0.5
         # Whatever would not end by what is done to it needs a timeout.
