@@ -1,11 +1,11 @@
 /*
  * bystander
  *
- * Nobody's business: processes that fork and exit as fast as they can, so that every process
- * number is soon theirs, and that may never get a signal. Each process waits for its children
- * and says if one was killed or stopped; each handles every signal that can be handled and says
- * if it got one. Ends when standard input does, and prints "forks N"; before that a line
- * "hit ..." for each signal.
+ * Nobody's business: processes that fork and exit as fast as they can, so that every
+ * process number is soon theirs, and that may never get a signal. Each process waits for
+ * its children and says if one was killed or stopped; each handles every signal that can
+ * be handled and says if it got one. Ends when standard input does, and prints "forks N";
+ * before that a line "hit ..." for each signal.
  */
 #include <poll.h>
 #include <signal.h>
@@ -20,8 +20,9 @@
 static void say(const char *what, int pid, int signo, int sender)
 {
 	char line[96];
-	const int length = snprintf(line, sizeof(line), "hit %s: process %d, signal %d, by %d\n",
-				    what, pid, signo, sender);
+	const int length =
+		snprintf(line, sizeof(line), "hit %s: process %d, signal %d, by %d\n",
+			 what, pid, signo, sender);
 
 	/* A line is shorter than PIPE_BUF: it comes whole. */
 	if (write(STDOUT_FILENO, line, (size_t)length) != length)
@@ -38,7 +39,8 @@ static void got(int signo, siginfo_t *info, void *context)
 
 static void handle_everything(void)
 {
-	struct sigaction action = {.sa_sigaction = got, .sa_flags = SA_SIGINFO | SA_RESTART};
+	struct sigaction action = {.sa_sigaction = got,
+				   .sa_flags = SA_SIGINFO | SA_RESTART};
 
 	for (int signo = 1; signo <= SIGRTMAX; signo++)
 		sigaction(signo, &action, NULL); /* fails for the few that cannot be */

@@ -2,8 +2,8 @@
  * chain MARK WIDTH [plain]
  *
  * WIDTH chains of processes, each of which forks its successor, which starts a session
- * (unless plain), and exits: nobody stays long enough to be caught by his number. Ends by itself after
- * LIFETIME seconds.
+ * (unless plain), and exits: nobody stays long enough to be caught by his number. Ends by
+ * itself after LIFETIME seconds.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /*
  * conts MARK WIDTH [forks]
  *
- * WIDTH processes, in groups of their own, each of which sends SIGCONT to all of its relatives
- * for ever, so that none of them stays stopped, and ignores what it is sent. With
- * "forks" each also forks a child that sleeps, all the time: ONLY TO BE RUN under a limit of the
- * pids cgroup then. Ends by itself after LIFETIME seconds.
+ * WIDTH processes, in groups of their own, each of which sends SIGCONT to all of its
+ * relatives for ever, so that none of them stays stopped, and ignores what it is sent.
+ * With "forks" each also forks a child that sleeps, all the time: ONLY TO BE RUN under a
+ * limit of the pids cgroup then. Ends by itself after LIFETIME seconds.
  */
 #include <signal.h>
 #include <stdio.h>

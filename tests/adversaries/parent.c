@@ -1,8 +1,8 @@
 /*
  * parent COMMAND [ARG]...
  *
- * Starts COMMAND, prints its process number, holds nothing, and sleeps: a parent to be killed.
- * Ends by itself after LIFETIME seconds.
+ * Starts COMMAND, prints its process number, holds nothing, and sleeps: a parent to be
+ * killed. Ends by itself after LIFETIME seconds.
  */
 #include <stdio.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
 /*
  * patricide MARK COUNT [stop] [fork]
  *
- * Kills its parent, and when it has been given a new one that too, up to COUNT in all; with
- * "stop" each is stopped first. With "fork" the work is done by a child in a session of its own
- * that has lost its parent. Beside it a process sleeps. ONLY TO BE RUN where what comes after
- * treewrap may be killed. Ends by itself after LIFETIME seconds.
+ * Kills its parent, and when it has been given a new one that too, up to COUNT in all;
+ * with "stop" each is stopped first. With "fork" the work is done by a child in a session
+ * of its own that has lost its parent. Beside it a process sleeps. ONLY TO BE RUN where
+ * what comes after treewrap may be killed. Ends by itself after LIFETIME seconds.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,11 +1,12 @@
 /*
  * tangle MARK SEED LIFE CODE
  *
- * A random tree of a dozen processes or so, the same for the same SEED: in the background,
- * in sessions and groups of their own, orphans, children of threads, of vfork and of clone
- * without an exit signal, some that ignore signals, stop, exit soon, or go on as chains. The
- * first one exits with CODE after LIFE milliseconds; with a negative LIFE it rests until it is
- * ended. Nothing lives longer than LIFETIME seconds (unless it was stopped).
+ * A random tree of a dozen processes or so, the same for the same SEED: in the
+ * background, in sessions and groups of their own, orphans, children of threads, of vfork
+ * and of clone without an exit signal, some that ignore signals, stop, exit soon, or go
+ * on as chains. The first one exits with CODE after LIFE milliseconds; with a negative
+ * LIFE it rests until it is ended. Nothing lives longer than LIFETIME seconds (unless it
+ * was stopped).
  */
 #include <pthread.h>
 #include <sched.h>
@@ -26,7 +27,8 @@ struct node {
 
 static time_t end;
 
-/* Each process has numbers of its own, so that the tree does not depend on who runs first. */
+/* Each process has numbers of its own, so that the tree does not depend on who runs
+ * first. */
 static uint32_t draw(uint32_t *seed)
 {
 	*seed ^= *seed << 13;
@@ -152,7 +154,8 @@ static void bear(struct node *node, uint32_t manner)
 	case 3: /* is waited for with __WCLONE only; or becomes our sibling */
 		stack = malloc(STACK_SIZE);
 		if (stack != NULL)
-			clone(live, stack + STACK_SIZE, manner & 64 ? CLONE_PARENT : 0, node);
+			clone(live, stack + STACK_SIZE, manner & 64 ? CLONE_PARENT : 0,
+			      node);
 		return;
 	case 4: /* a parent that cannot run until its child is gone */
 		if (fork() > 0)
