@@ -105,6 +105,26 @@ def test_reaper_killed_is_said(mark):
     assert result.err == b"treewrap: the reaper was killed by SIGKILL; what it left has been ended\n"
 
 
+def test_reaper_killed_when_it_has_told_the_end():
+    """There is one end all the same, and it is what treewrap exits with."""
+    for _ in range(50):
+        ours, theirs = os.pipe()
+        process = tw.start("--status-fd", theirs, "sh", "-c", "read x; exit 3",
+                           stdin=subprocess.PIPE, pass_fds=[theirs])
+        os.close(theirs)
+        reaper = tw.reaper_of(process)
+        process.stdin.close()
+        process.stdin = None
+        told = b""
+        while b'"end"' not in told:
+            told += os.read(ours, 65536)
+        tw.kill(reaper)
+        status = tw.finish(process).status
+        told += os.read(ours, 65536)
+        os.close(ours)
+        assert told.count(b'"end"') == 1 and status == 3, (told, status)
+
+
 def test_two_names_and_two_groups(mark):
     process = tw.start("sleep", "100")
     reaper = tw.reaper_of(process)

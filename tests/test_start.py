@@ -312,6 +312,15 @@ def test_timeout_while_the_exec_hangs(exec_hangs):
     assert result.status == 124 and result.took < 4
 
 
+def test_slow_exec_without_signalfd(exec_hangs):
+    """That treewrap has to look again and again for signals is nothing to the exec."""
+    began = time.monotonic()
+    process = tw.start_with([tw.adversary("refuse"), 38, "signalfd4"], "-t", "0.7", "-k", "0",
+                            exec_hangs)
+    assert tw.finish(process, 10).status == 124
+    assert time.monotonic() - began >= 0.7
+
+
 def test_watch_while_the_exec_hangs(exec_hangs):
     process = tw.start("--watch-stdin", "-k", "0.3", exec_hangs, stdin=subprocess.PIPE)
     time.sleep(0.1)

@@ -175,6 +175,7 @@ def test_watch_pid_that_is_gone(tmp_path):
             events = [json.loads(line) for line in file.read().splitlines()]
         assert [event["event"] for event in events] == ["end"]
         assert events[0]["cause"] == "pid"
+    assert tw.run("-e", "129", "--watch-pid", other.pid, "true").status == 0
 
 
 PARENT = """
