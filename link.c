@@ -31,6 +31,8 @@ static size_t length(const struct link_message *message)
 		return head + sizeof(message->signal);
 	case LINK_SAY:
 		return head + strlen(message->text) + 1;
+	case LINK_ENDED:
+		return head + sizeof(message->outcome);
 	case LINK_STOPPED:
 	case LINK_CONTINUED:
 		break;

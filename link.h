@@ -6,6 +6,7 @@
 #ifndef LINK_H
 #define LINK_H
 
+#include "outcome.h"
 #include "signals.h"
 
 #include <stdbool.h>
@@ -18,7 +19,8 @@ enum link_type {
 	LINK_SIGNAL,	/* shim to reaper: this was sent to the shim */
 	LINK_STOPPED,	/* reaper to shim: the command was stopped */
 	LINK_CONTINUED, /* reaper to shim: it runs again */
-	LINK_SAY,	/* reaper to shim: put TEXT on standard error */
+	LINK_ENDED, /* reaper to shim: the end has been told, only the exit is to come */
+	LINK_SAY,   /* reaper to shim: put TEXT on standard error */
 };
 
 struct link_message {
@@ -29,6 +31,7 @@ struct link_message {
 			int signo;
 			unsigned number; /* counted from 1 */
 		} stop;
+		struct outcome outcome;
 		char text[LINK_TEXT_SIZE]; /* ends in a NUL */
 	};
 };

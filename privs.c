@@ -5,7 +5,12 @@
 #include "privs.h"
 
 #include <cap-ng.h>
+#include <sched.h>
 #include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 int privs_keep_needed(void)
 {
@@ -29,4 +34,19 @@ int privs_keep_needed(void)
 			return 0;
 	}
 	return -1;
+}
+
+void privs_raise_priority(void)
+{
+	const struct sched_param lowest_real_time = {.sched_priority = 1};
+
+	/* By system call: musl has only the name of it. */
+	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &lowest_real_time) < 0)
+		setpriority(PRIO_PROCESS, 0, -20);
+}
+
+void privs_seal(void)
+{
+	/* Cannot fail: 0 is a value that it takes. */
+	prctl(PR_SET_DUMPABLE, 0);
 }

@@ -9,4 +9,20 @@
  */
 int privs_keep_needed(void);
 
+/*
+ * Raises this process's priority if it may, never a condition. Deadlines must hold, and
+ * killing must win, among a thousand processes that fork as fast as they can: one that
+ * waits for its turn with them comes seconds late. Not before the command has been born,
+ * which would inherit it.
+ */
+void privs_raise_priority(void);
+
+/*
+ * From here on no process of the same user can trace this one, or read or write its
+ * memory (PR_SET_DUMPABLE): a command could hold us so that no deadline holds. Its own
+ * /proc/self/fd is closed to it too. Not before the command's exec, with which we share
+ * memory.
+ */
+void privs_seal(void);
+
 #endif

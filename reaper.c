@@ -18,11 +18,11 @@
 #include "kernel.h"
 #include "let_go.h"
 #include "link.h"
+#include "privs.h"
 #include "report.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -645,20 +645,6 @@ static void loop(struct reaper *r)
 /* ---- birth ---- */
 
 /*
- * Deadlines must hold, and killing must win, among a thousand processes that fork as fast
- * as they can: one that waits for its turn with them comes seconds late. Without the
- * right to this, we do without. The command was born before and does not inherit it.
- */
-static void raise_priority(void)
-{
-	const struct sched_param lowest_real_time = {.sched_priority = 1};
-
-	/* By system call: musl has only the name of it. */
-	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &lowest_real_time) < 0)
-		setpriority(PRIO_PROCESS, 0, -20);
-}
-
-/*
  * A session of our own, now that the command has been born into the shim's group. As a
  * parent from the same session but another group we would keep that group from being
  * orphaned, and Ctrl-Z would stop where it does not without treewrap. (A group of the
@@ -689,6 +675,7 @@ static void keep_what_is_needed(const struct reaper *r)
 		keep[fixed + i] = r->watches->watch[i].fd;
 	let_go(keep, fixed + r->watches->count);
 	status_own_errors(r->status);
+	privs_seal();
 	/* The caller may have left us no descriptors; now there are some. */
 	if (r->tree->own_children < 0)
 		tree_open(r->tree);
@@ -826,7 +813,7 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	const bool decided = wait_for_exec(r);
 	const bool runs = decided && command_progress(&r->command, &failure);
 	/* Only now: what fails in here writes to errno, which the child was reading. */
-	raise_priority();
+	privs_raise_priority();
 	keep_what_is_needed(r);
 	/* After that: a terminal to report to can be opened anew only from its session.
 	 */
@@ -854,6 +841,10 @@ static struct outcome finish(struct reaper *r)
 
 	r->ending.status = outcome.status;
 	status_end(r->status, &r->ending);
+	/* Should we be killed now, there is nothing left to do or to tell. */
+	const struct link_message ended = {.type = LINK_ENDED, .outcome = outcome};
+	if (r->link >= 0)
+		link_send(r->link, &ended);
 	/* A stopped shim could not tell the caller that we are done; but our end is a
 	 * SIGCONT to it (see shim.c). */
 	return outcome;

@@ -20,6 +20,8 @@
 #include "let_go.h"
 #include "link.h"
 #include "options.h"
+#include "outcome.h"
+#include "privs.h"
 #include "reaper.h"
 #include "relay.h"
 #include "signals.h"
@@ -50,7 +52,9 @@ struct shim {
 	int link;
 	int stopped_by; /* signal that stopped the command, until we have stopped too */
 	unsigned stops; /* number of the last stop that we were told of */
-	bool holding;	/* HELD found the link full */
+	bool ended;	/* the reaper has told the end, which is OUTCOME */
+	struct outcome outcome;
+	bool holding; /* HELD found the link full */
 	struct link_message held;
 };
 
@@ -109,6 +113,7 @@ static void keep_what_is_needed(const struct shim *shim)
 
 	let_go(keep, sizeof(keep) / sizeof(keep[0]));
 	status_own_errors(setup->status);
+	privs_seal();
 	/* The caller may have left us no descriptors; now there are some. */
 	if (setup->tree->own_children < 0)
 		tree_open(setup->tree);
@@ -130,6 +135,10 @@ static void take_link(struct shim *shim)
 			break;
 		case LINK_CONTINUED:
 			shim->stopped_by = 0;
+			break;
+		case LINK_ENDED:
+			shim->ended = true;
+			shim->outcome = message.outcome;
 			break;
 		case LINK_SAY:
 			say_for(shim->setup->status, message.text);
@@ -245,6 +254,8 @@ static struct outcome outcome_of_reaper(struct shim *shim, const siginfo_t *info
 	/* It blocks all signals: only itself can have ended it by one of these two. */
 	if (info->si_status == SIGINT || info->si_status == SIGQUIT)
 		return (struct outcome){128 + info->si_status, info->si_status};
+	if (shim->ended)
+		return shim->outcome;
 	setup->link = -1;
 	const struct outcome outcome = reaper_take_over(setup);
 	signal_name(info->si_status, name);
@@ -273,6 +284,8 @@ static struct outcome be_shim(struct reaper_setup *setup)
 		die("cannot fork: %s", strerror(errno));
 	close(birth.ends[1]);
 	shim.link = birth.ends[0];
+	/* Now that the reaper has been born without it. */
+	privs_raise_priority();
 	keep_what_is_needed(&shim);
 	guard(&shim, &info);
 	return outcome_of_reaper(&shim, &info);
@@ -312,6 +325,7 @@ static struct outcome be_relay(struct reaper_setup *setup)
 	if (shim < 0)
 		die("cannot fork: %s", strerror(errno));
 	let_go(&setup->signals, 1);
+	privs_seal();
 	const struct relayed end =
 		relay_run(shim, setup->signals, setup->shim_leads_session);
 	if (end.code == CLD_EXITED)
@@ -326,12 +340,13 @@ static struct outcome be_pid_1(const struct reaper_setup *setup)
 }
 
 /* --watch-pid came too late: the record says so, and nothing has been run. */
-static int end_before_start(struct status *status)
+static int end_before_start(const struct options *opt, struct status *status)
 {
-	static struct ending ending = {.cause = CAUSE_PID, .status = STATUS_WATCH};
+	static struct ending ending = {.cause = CAUSE_PID, .was_asked = true};
 
+	ending.status = outcome_of(opt, &ending, false).status;
 	status_end(status, &ending);
-	return STATUS_WATCH;
+	return ending.status;
 }
 
 int main(int argc, char **argv)
@@ -348,7 +363,7 @@ int main(int argc, char **argv)
 	signals_take(&inherited);
 	status_open(&status, &opt);
 	if (!watches_open(&watches, &opt, &status))
-		return end_before_start(&status);
+		return end_before_start(&opt, &status);
 	struct reaper_setup setup = {
 		.opt = &opt,
 		.inherited = &inherited,

@@ -326,3 +326,17 @@ def test_frozen_by_cgroup_v2(mark):
         (group / "cgroup.freeze").write_text("0")
         tw.until(lambda: tw.try_rmdir(group))
     process.stdout.close(), process.stderr.close()
+
+
+def test_who_would_hold_the_reaper(mark, everybodys):
+    """By ptrace, as the same user: while it is held no deadline would hold."""
+    need_root()
+    treewrap, seize = everybodys(tw.TREEWRAP, tw.adversary("seize"))
+    process = subprocess.Popen([*map(str, as_user()), treewrap, "-t", "3", "-k", "0", seize, mark],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0,
+                               start_new_session=True)
+    tw.ready(process)
+    tw.ready(process, b"refused")
+    assert process.wait(15) == 124
+    tw.assert_nothing_left(mark)
+    process.stdout.close()
