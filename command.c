@@ -25,8 +25,6 @@
 #define CHILD_STACK_SIZE 16384
 #define PATH_SIZE	 4096
 
-extern char **environ;
-
 /* All that the child needs. */
 struct birth {
 	const struct options *opt;
@@ -104,15 +102,16 @@ static struct failure search(char **command, const char *name)
 {
 	static char path[PATH_SIZE];
 	struct failure found = {STATUS_NOT_FOUND, ENOENT, NULL};
+	const size_t name_size = strlen(name) + 1;
 	const char *dir = getenv("PATH");
 
 	/* Ends: every turn moves DIR behind the next colon, the last breaks. */
 	for (dir = dir != NULL ? dir : "/bin:/usr/bin";;) {
 		const size_t length = strcspn(dir, ":");
-		if (length + strlen(name) + 2 <= sizeof(path)) {
+		if (length + name_size + 1 <= sizeof(path)) {
 			memcpy(path, dir, length);
 			path[length] = '/';
-			strcpy(path + length + (length > 0), name);
+			memcpy(path + length + (length > 0), name, name_size);
 			become(command, path);
 			const int error = errno;
 			/* A directory we may not look into holds nothing for us. */

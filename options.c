@@ -258,6 +258,7 @@ static void add_rewrite(struct options *opt, char *word)
 
 	if (colon == NULL)
 		die("--rewrite: '%s' is not FROM:TO", word);
+	/* cppcheck-suppress nullPointerRedundantCheck ; die() does not return */
 	*colon = '\0';
 	const int from = signal_of("--rewrite", word);
 	if (from == SIGKILL || from == SIGSTOP || from == SIGCHLD)
@@ -442,7 +443,7 @@ static void take_environment(struct options *opt, const struct seen *seen)
 	if (secure_getenv("TINI_KILL_PROCESS_GROUP") != NULL && !seen->forward_to)
 		opt->forward_to = TO_GROUP;
 	/* tini starts from 1, and tells what it does from 2. */
-	if (verbosity != NULL && opt->verbose == 0 && atoi(verbosity) > 1)
+	if (verbosity != NULL && opt->verbose == 0 && strtol(verbosity, NULL, 10) > 1)
 		opt->verbose = 1;
 }
 

@@ -160,10 +160,11 @@ static void say_list(struct status *status, const char *format, va_list args)
 	/* Room for a newline; a longer message is cut. */
 	vsnprintf(message.text + prefix, sizeof(message.text) - prefix - 1, format, args);
 	/* A name may hold anything, but is to stay on its line and off the terminal. */
-	for (char *c = message.text; *c != '\0'; c++)
+	char *c = message.text;
+	for (; *c != '\0'; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';
-	strcat(message.text, "\n");
+	memcpy(c, "\n", sizeof("\n"));
 	if (status->errors.fd >= 0)
 		say_for(status, message.text);
 	else
