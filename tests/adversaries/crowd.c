@@ -17,8 +17,8 @@ static void rest(void)
 		pause();
 }
 
-/* Each level is a program of its own: a fork of a fork of a fork costs the kernel more and
- * more memory, and that is not what is tested. */
+/* Each level is a program of its own: a fork of a fork of a fork costs the kernel more
+ * and more memory, and that is not what is tested. */
 static int deeper(char **argv, int left)
 {
 	static char number[16];

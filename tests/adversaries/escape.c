@@ -170,7 +170,8 @@ static void escape(const char *kind)
 	}
 	/* (Memory is not shared: one stack does for all.) */
 	if (strcmp(kind, "clone-parent") == 0) {
-		if (clone(in_clone, stack + sizeof(stack), CLONE_PARENT | SIGCHLD, NULL) < 0)
+		if (clone(in_clone, stack + sizeof(stack), CLONE_PARENT | SIGCHLD, NULL) <
+		    0)
 			exit(1);
 		return;
 	}
@@ -215,11 +216,12 @@ static void escape(const char *kind)
 	} else if (strcmp(kind, "subreaper") == 0) {
 		adopts();
 	} else if (strcmp(kind, "env") == 0) {
-		again_as((char *[]){(char *)self, (char *)mark, "=", "rest", number, NULL},
-			 (char *[]){NULL});
+		again_as(
+			(char *[]){(char *)self, (char *)mark, "=", "rest", number, NULL},
+			(char *[]){NULL});
 	} else if (strcmp(kind, "nested") == 0) {
-		again_as((char *[]){getenv("TREEWRAP"), (char *)self, (char *)mark, "=", "rest",
-				    number, NULL},
+		again_as((char *[]){getenv("TREEWRAP"), (char *)self, (char *)mark, "=",
+				    "rest", number, NULL},
 			 environ);
 	} else if (strcmp(kind, "leaderless") == 0) {
 		pthread_create(&thread, NULL, rests, NULL);

@@ -1,8 +1,8 @@
 /*
  * rootly MARK
  *
- * To be installed set-user-ID root: becomes root altogether, with a child, so that the user
- * who ran it may not signal either. Ends by itself.
+ * To be installed set-user-ID root: becomes root altogether, with a child, so that the
+ * user who ran it may not signal either. Ends by itself.
  */
 #include <stdio.h>
 #include <unistd.h>

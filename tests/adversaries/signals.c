@@ -22,8 +22,8 @@ int main(void)
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
 	while (syscall(SYS_rt_sigtimedwait, &all, &info, &patience, sizeof(all)) > 0) {
-		printf("%d %d %d %d\n", info.si_signo, info.si_code, info.si_value.sival_int,
-		       (int)info.si_pid);
+		printf("%d %d %d %d\n", info.si_signo, info.si_code,
+		       info.si_value.sival_int, (int)info.si_pid);
 		fflush(stdout);
 	}
 	return 0;
