@@ -8,6 +8,7 @@ unique=1000.$$
 command="setsid sleep $unique & nohup sleep $unique & (setsid sh -c 'sleep $unique &' &); sleep $unique"
 
 left() {
+	# shellcheck disable=SC2009 # pgrep shows neither parent nor session
 	ps -eo pid,ppid,sid,args | grep "[s]leep $unique\$"
 }
 

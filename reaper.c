@@ -238,6 +238,8 @@ static void continue_killing(struct reaper *r, int64_t now)
 	kill_round(r);
 }
 
+/* It and enter() call each other once at most: KILLING does not lead back. */
+/* NOLINTNEXTLINE(misc-no-recursion) */
 static void enter_stopping(struct reaper *r)
 {
 	if (!r->ending.was_asked)
@@ -271,6 +273,7 @@ static void enter_draining(struct reaper *r)
 				   : clock_after(clock_now_ns(), r->opt->linger_ns);
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): see enter_stopping() */
 static void enter(struct reaper *r, enum phase phase)
 {
 	r->phase = phase;

@@ -532,6 +532,7 @@ void tree_pardon(struct tree *tree)
 {
 	/* Most of it has never been touched, and reading costs no memory. */
 	for (size_t i = 0; i < sizeof(tree->doomed) / sizeof(tree->doomed[0]); i++)
+		/* cppcheck-suppress duplicateConditionalAssign ; see above */
 		if (tree->doomed[i] != 0)
 			tree->doomed[i] = 0;
 }
