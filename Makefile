@@ -4,6 +4,9 @@
 #   make demo         installs what is missing to build, builds, shows what it does
 #   make check        installs what is missing to test, builds, runs all tests
 #   make lint         what compilers, analysers and formatters can find without running it
+#   make sanitize     all tests with AddressSanitizer and UndefinedBehaviorSanitizer
+#   make coverage     all tests, and which lines they reached
+#   make fuzz         each parser against random input, FUZZ_SECONDS long
 #   make chaos        rounds of chance, thousands: SEED= to have the same again
 #   make install      PREFIX= DESTDIR=
 #   make clean
@@ -26,12 +29,14 @@ HEADERS = $(wildcard *.h)
 OBJECTS = $(PARTS:=.o)
 
 ADVERSARIES = $(patsubst tests/adversaries/%.c,tests/bin/%,$(wildcard tests/adversaries/*.c)) \
-	      tests/bin/childless.so
+	$(patsubst tests/preload/%.c,tests/bin/%.so,$(wildcard tests/preload/*.c))
+FUZZERS = $(patsubst tests/fuzz/%.c,build/fuzz/%,$(wildcard tests/fuzz/*.c))
 
 # Debian's python3, for which Debian packages pytest.
 PYTEST  = /usr/bin/python3 -m pytest
 JOBS    = 4
 TESTS   = tests
+FUZZ_SECONDS = 60
 
 all: treewrap compile_commands.json
 
@@ -71,9 +76,57 @@ tests/bin/%: tests/adversaries/%.c
 	$(CC) $(STANDARD) -Wall -Wextra -Werror -O1 -g -static -pthread -o $@ $<
 
 # Preloaded into treewrap.
-tests/bin/childless.so: tests/preload/childless.c
+tests/bin/%.so: tests/preload/%.c
 	@mkdir -p tests/bin
 	$(CC) $(STANDARD) -Wall -Wextra -Werror -O1 -g -shared -fPIC -o $@ $<
+
+# All tests against another build of the program, where they are true of it: see pytest.ini.
+# Tests run as other users too: they must be able to write what the build writes.
+define run-tests-with
+@chmod 777 $(dir $(1))
+@TREEWRAP=$(abspath $(1)) $(PYTEST) -q -n 2 -m 'not heavy and not plain' $(TESTS); first=$$?; \
+	TREEWRAP=$(abspath $(1)) $(PYTEST) -q -m 'heavy and not plain' $(TESTS) && exit $$first
+endef
+
+SANITIZE = -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+	   -fno-sanitize-recover=undefined
+
+sanitize: build-packages test-packages lint-packages build/sanitize/treewrap adversaries
+	@rm -f build/sanitize/log.*
+	$(call run-tests-with,build/sanitize/treewrap)
+	@! cat build/sanitize/log.* 2>/dev/null
+
+build/sanitize/treewrap: $(SOURCES) $(HEADERS) tests/sanitize.c
+	@mkdir -p $(@D)
+	clang $(STANDARD) $(WARN) $(SANITIZE) -DLOG_PATH='"$(abspath $(@D))/log"' -o $@ \
+		$(SOURCES) tests/sanitize.c -Wl,--wrap=__asan_handle_no_return $(LIBS)
+
+# %c: the counters are mapped into the file, so that a process that is killed, or leaves by
+# _exit(2), has written them; %m: all processes share one file. It is there, and writable
+# for all, before the tests run.
+coverage: build-packages test-packages lint-packages build/coverage/treewrap adversaries
+	@rm -f build/coverage/*.prof*
+	@build/coverage/treewrap true && chmod 666 build/coverage/*.profraw
+	-$(call run-tests-with,build/coverage/treewrap)
+	@llvm-profdata merge -o build/coverage/all.profdata build/coverage/*.profraw
+	@llvm-cov export -format=lcov build/coverage/treewrap \
+		-instr-profile=build/coverage/all.profdata >build/coverage/lcov
+	@sh tests/coverage.sh build/coverage/lcov
+
+build/coverage/treewrap: $(SOURCES) $(HEADERS)
+	@mkdir -p $(@D)
+	clang $(STANDARD) $(WARN) -O1 -g -fcoverage-mapping \
+		-fprofile-instr-generate=$(abspath $(@D))/%m%c.profraw \
+		-mllvm -runtime-counter-relocation -o $@ $(SOURCES) $(LIBS)
+
+fuzz: build-packages lint-packages $(FUZZERS)
+	@printf '%s\n' $(FUZZERS) | xargs -n 1 -P 2 sh tests/fuzz.sh $(FUZZ_SECONDS)
+
+# A target says in its first comment what it is linked with.
+build/fuzz/%: tests/fuzz/%.c $(SOURCES) $(HEADERS)
+	@mkdir -p $(@D)
+	clang $(STANDARD) $(WARN) $(SANITIZE) -fsanitize=fuzzer -I. -o $@ $< \
+		$(shell sed -n 's/^ \* with: //p' $<) $(LIBS)
 
 # One file at a time: clang-tidy 14 mistakes va_lists in the second and later ones. The
 # adversaries are no subject for analysers: to misbehave is what they are for. cppcheck
@@ -98,10 +151,11 @@ build-packages:
 
 test-packages:
 	@sh packages.sh python3 python3-pytest python3-pytest-xdist python3-jsonschema \
-		bash util-linux procps tmux less mandoc
+		bash util-linux procps tmux less mandoc strace e2fsprogs mount
 
 lint-packages:
-	@sh packages.sh clang clang-tidy clang-format cppcheck shellcheck mandoc
+	@sh packages.sh clang llvm libclang-rt-dev clang-tidy clang-format cppcheck shellcheck \
+		mandoc
 
 install: treewrap
 	install -d $(DESTDIR)$(PREFIX)/bin
@@ -113,4 +167,4 @@ clean:
 	rm -rf treewrap *.o *.d build tests/bin compile_commands.json
 
 .PHONY: all demo check chaos adversaries build-packages test-packages install clean lint \
-	lint-packages
+	lint-packages sanitize coverage fuzz

@@ -66,6 +66,15 @@ import tw
     ("--linger", ["--leftovers", "leave", "--linger", "1"]),
     ("descriptor 1", ["--status-fd", "1", "--watch-fd", "1"]),
     ("17", ["--signal=%d" % n for n in range(1, 18)]),
+    ("'RTMIN+'", ["--signal", "RTMIN+"]),
+    ("'RTMIN+x'", ["--signal", "RTMIN+x"]),
+    ("'RTMAX-1x'", ["--signal", "RTMAX-1x"]),
+    ("'RTMAX+1'", ["--signal", "RTMAX+1"]),
+    ("'100'", ["--signal", "100"]),
+    ("--watch-fd: '0'", ["--watch-fd=0"] * 9),
+    ("--watch-pid: '1'", ["--watch-pid=1"] * 9),
+    ("-p", ["-p", "TERM", "--watch-parent"]),
+    ("descriptor 0", ["--watch-stdin", "--status-fd", "0"]),
 ])
 def test_named(tmp_path, word, args):
     witness = tmp_path / "witness"

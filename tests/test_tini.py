@@ -29,7 +29,7 @@ def test_remap_of_every_status():
     """-e for all of 0 to 255, each the only one remapped."""
     script = 'for i in $(seq 0 255); do "$0" -e $i sh -c "exit $i" || echo $i; ' \
              'j=$(((i + 1) % 256)); "$0" -e $i sh -c "exit $j"; [ $? = $j ] || echo $i not $j; done'
-    result = subprocess.run(["sh", "-c", script, tw.TREEWRAP], capture_output=True, timeout=200)
+    result = subprocess.run(["sh", "-c", script, tw.TREEWRAP], capture_output=True, timeout=300)
     assert result.stdout == b"" and result.stderr == b""
 
 

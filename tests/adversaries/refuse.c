@@ -2,11 +2,15 @@
  * refuse ERRNO NAME[,NAME]... COMMAND [ARG]...
  *
  * Runs COMMAND where the kernel answers ERRNO to the system calls named, as old kernels
- * (ENOSYS) and the filters of container engines (EPERM) do; its children inherit that.
+ * (ENOSYS), the filters of container engines (EPERM) and machines that have run out of
+ * something do; its children inherit that.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,25 +20,58 @@
 #include <unistd.h>
 
 #define PIDFD_GET_INFO 0xc040ff0b
+#define CALLS_MAX      8
 
 static const struct {
 	const char *name;
 	unsigned number;
+	/* Only where this argument, counted from 1, is VALUE; 0: always. */
+	unsigned argument, value;
 } calls[] = {
-	{"pidfd_open", SYS_pidfd_open},
-	{"pidfd_send_signal", SYS_pidfd_send_signal},
-	{"close_range", SYS_close_range},
-	{"clone3", SYS_clone3},
-	{"timerfd_create", SYS_timerfd_create},
-	{"signalfd4", SYS_signalfd4},
-	{"pidfd_info", SYS_ioctl},
+	{"pidfd_open", SYS_pidfd_open, 0, 0},
+	{"pidfd_send_signal", SYS_pidfd_send_signal, 0, 0},
+	{"close_range", SYS_close_range, 0, 0},
+	{"clone3", SYS_clone3, 0, 0},
+	{"timerfd_create", SYS_timerfd_create, 0, 0},
+	{"signalfd4", SYS_signalfd4, 0, 0},
+	{"pidfd_info", SYS_ioctl, 2, PIDFD_GET_INFO},
+	{"pipe2", SYS_pipe2, 0, 0},
+	{"socketpair", SYS_socketpair, 0, 0},
+	{"dup3", SYS_dup3, 0, 0},
+	{"prlimit64", SYS_prlimit64, 0, 0},
+	{"clone", SYS_clone, 0, 0},
+	/* The birth of the command, and of nothing else. */
+	{"clone_vm", SYS_clone, 1, CLONE_VM | SIGCHLD},
+	{"subreaper", SYS_prctl, 1, PR_SET_CHILD_SUBREAPER},
+	{"sched_setscheduler", SYS_sched_setscheduler, 0, 0},
 };
+
+/* The code that answers ANSWER to call I. Returns its length. */
+static unsigned refuse(struct sock_filter *code, unsigned i, unsigned answer)
+{
+	const unsigned length = calls[i].argument != 0 ? 5 : 2;
+	struct sock_filter *c = code;
+
+	*c++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i].number, 0,
+					    (unsigned char)(length - 1));
+	if (calls[i].argument != 0) {
+		*c++ = (struct sock_filter)BPF_STMT(
+			BPF_LD | BPF_W | BPF_ABS,
+			(unsigned)offsetof(struct seccomp_data, args) +
+				8 * (calls[i].argument - 1));
+		*c++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+						    calls[i].value, 1, 0);
+		*c++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	*c++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer);
+	return (unsigned)(c - code);
+}
 
 int main(int argc, char **argv)
 {
-	struct sock_filter code[64];
+	struct sock_filter code[2 + 5 * CALLS_MAX];
 	struct sock_fprog program = {.filter = code};
-	unsigned n = 0;
+	unsigned n = 0, words = 0;
 
 	if (argc < 4)
 		return 1;
@@ -46,24 +83,9 @@ int main(int argc, char **argv)
 		while (i < sizeof(calls) / sizeof(calls[0]) &&
 		       strcmp(calls[i].name, word) != 0)
 			i++;
-		if (i == sizeof(calls) / sizeof(calls[0]))
+		if (i == sizeof(calls) / sizeof(calls[0]) || words++ == CALLS_MAX)
 			return 1;
-		const int by_request = calls[i].number == SYS_ioctl;
-		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-							 calls[i].number, 0,
-							 by_request ? 4 : 1);
-		if (by_request) {
-			code[n++] = (struct sock_filter)BPF_STMT(
-				BPF_LD | BPF_W | BPF_ABS,
-				offsetof(struct seccomp_data, args[1]));
-			code[n++] = (struct sock_filter)BPF_JUMP(
-				BPF_JMP | BPF_JEQ | BPF_K, PIDFD_GET_INFO, 0, 1);
-			code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer);
-			code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-								 SECCOMP_RET_ALLOW);
-		} else {
-			code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer);
-		}
+		n += refuse(code + n, i, answer);
 	}
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	program.len = (unsigned short)n;
