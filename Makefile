@@ -80,12 +80,13 @@ tests/bin/%.so: tests/preload/%.c
 	@mkdir -p tests/bin
 	$(CC) $(STANDARD) -Wall -Wextra -Werror -O1 -g -shared -fPIC -o $@ $<
 
-# All tests against another build of the program, where they are true of it: see pytest.ini.
-# Tests run as other users too: they must be able to write what the build writes.
-define run-tests-with
-@chmod 777 $(dir $(1))
-@TREEWRAP=$(abspath $(1)) $(PYTEST) -q -n 2 -m 'not heavy and not plain' $(TESTS); first=$$?; \
-	TREEWRAP=$(abspath $(1)) $(PYTEST) -q -m 'heavy and not plain' $(TESTS) && exit $$first
+# All tests of the program as $(1) builds it. Tests run as other users too: they must be able
+# to write what it writes. What cannot be true of it is skipped and listed with the reason.
+define run-tests-of
+@chmod 777 build/$(1)
+@export TREEWRAP=$(abspath build/$(1)/treewrap) TREEWRAP_BUILD=$(1); \
+	$(PYTEST) -q -rs -n $(JOBS) -m 'not heavy' $(TESTS); first=$$?; \
+	$(PYTEST) -q -rs -m heavy $(TESTS) && exit $$first
 endef
 
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
@@ -93,7 +94,7 @@ SANITIZE = -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 
 sanitize: build-packages test-packages lint-packages build/sanitize/treewrap adversaries
 	@rm -f build/sanitize/log.*
-	$(call run-tests-with,build/sanitize/treewrap)
+	$(call run-tests-of,sanitize)
 	@! cat build/sanitize/log.* 2>/dev/null
 
 build/sanitize/treewrap: $(SOURCES) $(HEADERS) tests/sanitize.c
@@ -107,7 +108,7 @@ build/sanitize/treewrap: $(SOURCES) $(HEADERS) tests/sanitize.c
 coverage: build-packages test-packages lint-packages build/coverage/treewrap adversaries
 	@rm -f build/coverage/*.prof*
 	@build/coverage/treewrap true && chmod 666 build/coverage/*.profraw
-	-$(call run-tests-with,build/coverage/treewrap)
+	-$(call run-tests-of,coverage)
 	@llvm-profdata merge -o build/coverage/all.profdata build/coverage/*.profraw
 	@llvm-cov export -format=lcov build/coverage/treewrap \
 		-instr-profile=build/coverage/all.profdata >build/coverage/lcov

@@ -87,7 +87,7 @@ static bool read_stat(int fd, struct proc_stat *stat)
 	/* The name may hold anything, spaces and ')' too: it ends at the last ')'. */
 	const char *open = strchr(text, '(');
 	char *close = strrchr(text, ')');
-	if (open == NULL || close == NULL || close < open || close[1] == '\0')
+	if (open == NULL || close == NULL || close < open || strlen(close) < 3)
 		return false;
 	snprintf(stat->command, sizeof(stat->command), "%.*s", (int)(close - open - 1),
 		 open + 1);

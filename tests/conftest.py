@@ -13,6 +13,15 @@ PR_SET_CHILD_SUBREAPER = 36
 ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def pytest_collection_modifyitems(items):
+    """TREEWRAP_BUILD: which of `make sanitize` and `make coverage` has built what is tested."""
+    build = os.environ.get("TREEWRAP_BUILD")
+    for item in items:
+        for marker in item.iter_markers("not_with"):
+            if build in marker.args[:-1]:
+                item.add_marker(pytest.mark.skip(reason="%s: %s" % (build, marker.args[-1])))
+
+
 @pytest.fixture
 def mark():
     """A word that no other process has in its command line. At the end of the test the

@@ -67,7 +67,7 @@ def test_fork_chains_after_sigkill_of_the_reaper(pids_limit, mark):
     assert lines[-1:] == ["status 125"]
 
 
-@pytest.mark.plain("it measures time")
+@pytest.mark.not_with("sanitize", "coverage", "it measures time")
 @pytest.mark.parametrize("shape", [[], ["deep"]])
 def test_large_tree_against_the_kernel(mark, shape):
     """2,000 sleeping processes in sessions of their own are gone within a small multiple of the

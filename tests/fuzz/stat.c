@@ -43,6 +43,19 @@ static bool read_line(const void *text, size_t size, struct proc_stat *stat)
 	return read;
 }
 
+/* Is there something behind the name? Its absence is not to be read as fields. */
+static bool has_state(const uint8_t *data, size_t size)
+{
+	char text[1024];
+
+	if (size > sizeof(text) - 1)
+		size = sizeof(text) - 1;
+	memcpy(text, data, size);
+	text[size] = '\0';
+	const char *end = strrchr(text, ')');
+	return end != NULL && strlen(end) > 2;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct proc_stat stat;
@@ -50,11 +63,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0)
 		return 0;
+	size--;
 	if (data[0] == 0) {
-		read_line(data + 1, size - 1, &stat);
+		if (read_line(data + 1, size, &stat) && !has_state(data + 1, size))
+			abort();
 		return 0;
 	}
-	size--;
 	memcpy(name, data + 1, size < sizeof(name) - 1 ? size : sizeof(name) - 1);
 	const int length =
 		snprintf(line, sizeof(line),
