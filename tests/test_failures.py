@@ -43,10 +43,6 @@ def run(*words, **keywords):
     ("EINVAL", "subreaper", [], "this kernel knows no subreapers: run treewrap as PID 1"),
     ("EMFILE", "pipe2", [], "cannot run 'echo': Too many open files"),
     ("EAGAIN", "clone_vm", [], "cannot run 'echo': Resource temporarily unavailable"),
-    ("EPERM", "pidfd_open", ["--watch-parent"],
-     "--watch-parent: cannot watch process %d: Operation not permitted" % os.getpid()),
-    ("EPERM", "pidfd_open", ["--watch-pid", "1"],
-     "--watch-pid: cannot watch process 1: Operation not permitted"),
 ], ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "")
 def test_cannot_start(error, calls, options, said):
     result = run(*refuse(error, calls), tw.TREEWRAP, *options, "echo", "ran")
