@@ -83,10 +83,10 @@ tests/bin/%.so: tests/preload/%.c
 # All tests of the program as $(1) builds it. Tests run as other users too: they must be able
 # to write what it writes. What cannot be true of it is skipped and listed with the reason.
 define run-tests-of
-@chmod 777 build/$(1)
-@export TREEWRAP=$(abspath build/$(1)/treewrap) TREEWRAP_BUILD=$(1); \
-	$(PYTEST) -q -rs -n $(JOBS) -m 'not heavy' $(TESTS); first=$$?; \
-	$(PYTEST) -q -rs -m heavy $(TESTS) && exit $$first
+chmod 777 build/$(1); \
+export TREEWRAP=$(abspath build/$(1)/treewrap) TREEWRAP_BUILD=$(1); \
+$(PYTEST) -q -rs -n $(JOBS) -m 'not heavy' $(TESTS); first=$$?; \
+$(PYTEST) -q -rs -m heavy $(TESTS) && [ $$first = 0 ]; tests=$$?
 endef
 
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
@@ -94,8 +94,8 @@ SANITIZE = -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 
 sanitize: build-packages test-packages lint-packages build/sanitize/treewrap adversaries
 	@rm -f build/sanitize/log.*
-	$(call run-tests-of,sanitize)
-	@! cat build/sanitize/log.* 2>/dev/null
+	@$(call run-tests-of,sanitize); \
+		! cat build/sanitize/log.* 2>/dev/null && exit $$tests
 
 build/sanitize/treewrap: $(SOURCES) $(HEADERS) tests/sanitize.c
 	@mkdir -p $(@D)
@@ -108,11 +108,11 @@ build/sanitize/treewrap: $(SOURCES) $(HEADERS) tests/sanitize.c
 coverage: build-packages test-packages lint-packages build/coverage/treewrap adversaries
 	@rm -f build/coverage/*.prof*
 	@build/coverage/treewrap true && chmod 666 build/coverage/*.profraw
-	-$(call run-tests-of,coverage)
-	@llvm-profdata merge -o build/coverage/all.profdata build/coverage/*.profraw
-	@llvm-cov export -format=lcov build/coverage/treewrap \
-		-instr-profile=build/coverage/all.profdata >build/coverage/lcov
-	@sh tests/coverage.sh build/coverage/lcov
+	@$(call run-tests-of,coverage); \
+		llvm-profdata merge -o build/coverage/all.profdata build/coverage/*.profraw && \
+		llvm-cov export -format=lcov build/coverage/treewrap \
+			-instr-profile=build/coverage/all.profdata >build/coverage/lcov && \
+		sh tests/coverage.sh build/coverage/lcov && exit $$tests
 
 build/coverage/treewrap: $(SOURCES) $(HEADERS)
 	@mkdir -p $(@D)

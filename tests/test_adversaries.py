@@ -130,7 +130,7 @@ def test_pid_1_is_one_process():
 
 
 def test_pid_1_reaps_orphans(mark):
-    script = "%s %s 5000 || exit 9; for i in $(seq 100); do " \
+    script = "%s %s 1000 || exit 9; for i in $(seq 100); do " \
              "grep -l '^State:.Z' /proc/[0-9]*/status >/dev/null 2>&1 || exit 5; sleep 0.05; " \
              "done; exit 8" % (tw.adversary("orphans"), mark)
     assert as_pid_1("sh", "-c", script).returncode == 5
@@ -138,7 +138,7 @@ def test_pid_1_reaps_orphans(mark):
 
 def test_reaps_orphans_beside_others(mark):
     """The same, not as PID 1."""
-    process = tw.start("sh", "-c", "%s %s 3000 || exit 9; echo ready; read x; exit 5" % (
+    process = tw.start("sh", "-c", "%s %s 1000 || exit 9; echo ready; read x; exit 5" % (
         tw.adversary("orphans"), mark), stdin=subprocess.PIPE)
     tw.ready(process)
     reaper = tw.reaper_of(process)
