@@ -48,10 +48,10 @@ void report_survivors(struct tree *tree, struct status *status, const struct opt
 		}
 		ending->survivors++;
 	}
-	say(status, "%u process%s left after SIGKILL and %lld ms", ending->survivors,
-	    ending->survivors == 1 ? "" : "es",
-	    (long long)(opt->verify_for_ns / NS_PER_MS));
 	/* If none was seen, the kernel still has not said ECHILD: that counts. */
 	if (ending->survivors == 0)
 		ending->survivors = 1;
+	say(status, "%u process%s left after SIGKILL and %lld ms", ending->survivors,
+	    ending->survivors == 1 ? "" : "es",
+	    (long long)(opt->verify_for_ns / NS_PER_MS));
 }

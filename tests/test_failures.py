@@ -3,6 +3,7 @@ are full, things that are gone. It starts nothing, or it keeps its promise; it n
 
 import errno
 import functools
+import json
 import os
 import pathlib
 import signal
@@ -53,6 +54,10 @@ def run(*words, **keywords):
     ("EINVAL", "subreaper", [], "this kernel knows no subreapers: run treewrap as PID 1"),
     ("EMFILE", "pipe2", [], "cannot run 'echo': Too many open files"),
     ("EAGAIN", "clone_vm", [], "cannot run 'echo': Resource temporarily unavailable"),
+    ("EMFILE", "pidfd_open", ["--watch-parent"],
+     "--watch-parent: cannot watch process %d: Too many open files" % os.getpid()),
+    ("EMFILE", "pidfd_open", ["--watch-pid", "1"],
+     "--watch-pid: cannot watch process 1: Too many open files"),
 ], ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "")
 def test_cannot_start(error, calls, options, said):
     result = run(*refuse(error, calls), tw.TREEWRAP, *options, "echo", "ran")
@@ -79,6 +84,24 @@ def test_parent_gone_before_birth(relay):
     result = run(*inject("getppid", "retval=999999"), "bash", "-c", before, "bash", tw.TREEWRAP,
                  "echo", "ran")
     assert (result.status, result.out) == (125, b"")
+
+
+def test_nothing_to_watch_a_process_by():
+    """Neither pidfds nor /proc."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount")
+    result = run("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh",
+                 *refuse("EPERM", "pidfd_open"), tw.TREEWRAP, "--watch-pid", "1", "echo", "ran")
+    assert (result.status, result.out) == (125, b"")
+    assert b"--watch-pid: cannot watch process 1: Operation not permitted\n" in result.err
+
+
+@pytest.mark.parametrize("when", [2, 5, 6, 7, 8, 9])  # 1, 3 and 4 are the shell's
+def test_no_descriptors_where_streams_are_closed(when):
+    """What is opened gets their numbers, and has to be moved away from there."""
+    result = run(*inject("fcntl", "error=EMFILE", when), "sh", "-c", 'exec "$@" <&- >&-',
+                 "sh", tw.TREEWRAP, "sh", "-c", "exit 3")
+    assert result.status == 3 or (result.status == 125 and result.err), result
 
 
 def test_watched_parent_gone_at_start():
@@ -198,6 +221,17 @@ def test_child_that_cannot_be_waited_for(mark, when):
     tw.assert_nothing_left(mark)
 
 
+def test_end_that_is_not_proven():
+    """The kernel never says that there is no child, and nobody is seen: one at least is left."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for a PID namespace")
+    result = run(tw.adversary("refuse"), "0", "waitid_all", "unshare", "--pid", "--fork", "--mount-proc",
+                 "--kill-child", tw.TREEWRAP, "-t", "0.2", "-k", "0", "--verify-for", "0.3",
+                 "sleep", "60")
+    assert result.status == 125
+    assert result.err == b"treewrap: 1 process left after SIGKILL and 300 ms\n"
+
+
 # ---- limits and races of its own ----
 
 def test_two_reasons_to_stop(mark):
@@ -236,6 +270,25 @@ def test_leftover_that_is_a_zombie_is_none(mark):
     tw.assert_nothing_left(mark)
 
 
+def test_names_of_leftovers_that_do_not_fit(mark, tmp_path):
+    """All are counted, as many are named as there is room for."""
+    (tmp_path / "named").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    read, write = os.pipe()
+    result = tw.run("--status-fd", write, "--linger", "0", "-k", "0", "sh", "-c",
+                    "for i in $(seq 40); do (printf '%s' >/proc/self/comm; : >named/$i; "
+                    "read _ <>fifo) & done; "
+                    "until [ $(ls named | wc -l) = 40 ]; do sleep 0.02; done" % ("\\1" * 15),
+                    mark, pass_fds=[write], cwd=tmp_path)
+    os.close(write)
+    with open(read, "rb") as file:
+        end = json.loads(file.read().splitlines()[-1])
+    assert (result.status, end["leftovers"]) == (0, 40)
+    assert 10 < len(end["leftover_names"]) < 40
+    assert set(end["leftover_names"]) == {"\1" * 15}
+    tw.assert_nothing_left(mark)
+
+
 def test_stopped_command_as_pid_1():
     if os.geteuid() != 0:
         pytest.skip("needs root, for a PID namespace")
@@ -248,18 +301,6 @@ def test_stopped_command_as_pid_1():
 # ---- kernels without children files ----
 
 WITHOUT = {"LD_PRELOAD": tw.adversary("childless.so")}
-
-
-def test_without_children_files(mark):
-    process = tw.start("-t", "2", "-k", "0.2", *ESCAPE, mark, "setsid", "double", "ignore",
-                       "stopped", "thread", env=WITHOUT)
-    tw.ready(process)
-    assert tw.finish(process).status == 124
-    tw.assert_nothing_left(mark)
-    process = tw.start(*ESCAPE, mark, "setsid", "double", "ignore", "deep", env=WITHOUT)
-    tw.ready(process)
-    reaper = tw.reaper_of(process)
-    tw.assert_nothing_outlives(process, reaper, mark)
 
 
 def test_without_children_files_to_the_tree():

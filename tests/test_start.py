@@ -358,6 +358,17 @@ def test_signals_while_the_exec_hangs(exec_hangs):
     assert tw.finish(process, 10).status == 129
 
 
+def test_signal_to_pid_1_while_the_exec_hangs(exec_hangs):
+    process = tw.start_with(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"],
+                            exec_hangs)
+    pid_1 = tw.until(lambda: tw.children(process.pid))[0]
+    command = tw.until(lambda: tw.children(pid_1))[0]
+    tw.until(lambda: tw.read_proc(command, "wchan") == b"fanotify_handle_event"
+             or tw.state(command) == "D", what="an exec that hangs")
+    os.kill(pid_1, signal.SIGTERM)
+    assert tw.finish(process, 10).status == 128 + signal.SIGTERM
+
+
 def test_sigkill_while_the_exec_hangs(exec_hangs):
     process = tw.start(exec_hangs)
     reaper = tw.reaper_of(process)

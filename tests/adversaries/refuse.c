@@ -3,7 +3,7 @@
  *
  * Runs COMMAND where the kernel answers ERRNO to the system calls named, as old kernels
  * (ENOSYS), the filters of container engines (EPERM) and machines that have run out of
- * something do; its children inherit that.
+ * something do; its children inherit that. ERRNO 0: nothing is done, and success claimed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PIDFD_GET_INFO 0xc040ff0b
@@ -44,6 +45,7 @@ static const struct {
 	{"clone_vm", SYS_clone, 1, CLONE_VM | SIGCHLD},
 	{"subreaper", SYS_prctl, 1, PR_SET_CHILD_SUBREAPER},
 	{"sched_setscheduler", SYS_sched_setscheduler, 0, 0},
+	{"waitid_all", SYS_waitid, 1, P_ALL},
 };
 
 /* The code that answers ANSWER to call I. Returns its length. */
