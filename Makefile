@@ -152,7 +152,7 @@ build-packages:
 
 test-packages:
 	@sh packages.sh python3 python3-pytest python3-pytest-xdist python3-jsonschema \
-		bash util-linux procps tmux less mandoc strace e2fsprogs mount
+		bash util-linux procps tmux less mandoc strace mount
 
 lint-packages:
 	@sh packages.sh clang llvm libclang-rt-dev clang-tidy clang-format cppcheck shellcheck \
