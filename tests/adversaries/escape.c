@@ -181,7 +181,8 @@ static void escape(const char *kind)
 		return;
 	}
 	if (strcmp(kind, "namespace") == 0) {
-		if (clone(in_namespace, stack + sizeof(stack), CLONE_NEWPID | SIGCHLD, NULL) < 0)
+		if (clone(in_namespace, stack + sizeof(stack), CLONE_NEWPID | SIGCHLD,
+			  NULL) < 0)
 			exit(1);
 		return;
 	}
