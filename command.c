@@ -32,6 +32,8 @@ struct birth {
 	pid_t owner, shim, shim_group;
 	bool own_group;
 	int report;
+	const struct cgroup
+		*join; /* to be joined before the exec; NULL: none, or in it */
 };
 
 /* True if this process has a controlling terminal. */
@@ -172,18 +174,43 @@ static int child(void *argument)
 	adopt_pid_variable("LISTEN_PID", birth->shim, listen_pid);
 	adopt_pid_variable("WATCHDOG_PID", birth->shim, watchdog_pid);
 	signals_give_back(birth->inherited);
-	failure = run(birth->opt);
+	if (birth->join != NULL && cgroup_join(birth->join) < 0)
+		failure = (struct failure){STATUS_FAILED, errno,
+					   "its cgroup does not take it"};
+	else
+		failure = run(birth->opt);
 	/* A few bytes into an empty pipe: written whole, or the reaper is gone. */
 	if (write(birth->report, &failure, sizeof(failure)) < 0)
 		_exit(STATUS_FAILED);
 	_exit(failure.status);
 }
 
-int command_start(struct command *cmd, const struct options *opt,
-		  const struct inherited *inherited, pid_t owner, pid_t shim,
-		  pid_t shim_group)
+/* Its process. Into a cgroup it is born where the kernel can do that, as a copy of us;
+ * else it shares our memory and moves. */
+static pid_t bear(struct birth *birth, const struct cgroup *cgroup)
 {
 	static char stack[CHILD_STACK_SIZE] __attribute__((aligned(16)));
+	pid_t pid;
+
+	if (cgroup != NULL) {
+		pid = cgroup_fork_into(cgroup);
+		if (pid == 0)
+			child(birth);
+		if (pid > 0)
+			return pid;
+	}
+	birth->join = cgroup;
+	pid = clone(child, stack + sizeof(stack), CLONE_VM | SIGCHLD, birth);
+	/* qemu-user shares memory only with threads: take a copy there. */
+	if (pid < 0 && errno == EINVAL)
+		pid = clone(child, stack + sizeof(stack), SIGCHLD, birth);
+	return pid;
+}
+
+int command_start(struct command *cmd, const struct options *opt,
+		  const struct inherited *inherited, const struct cgroup *cgroup,
+		  pid_t owner, pid_t shim, pid_t shim_group)
+{
 	static struct birth birth;
 	int ends[2];
 
@@ -196,12 +223,14 @@ int command_start(struct command *cmd, const struct options *opt,
 	cmd->own_group = opt->process_group == GROUP_NEW ||
 			 (opt->process_group == GROUP_BY_TERMINAL && !has_terminal());
 	cmd->progress = ends[0];
-	birth = (struct birth){opt,	   inherited,	   owner,  shim,
-			       shim_group, cmd->own_group, ends[1]};
-	cmd->pid = clone(child, stack + sizeof(stack), CLONE_VM | SIGCHLD, &birth);
-	/* qemu-user shares memory only with threads: take a copy there. */
-	if (cmd->pid < 0 && errno == EINVAL)
-		cmd->pid = clone(child, stack + sizeof(stack), SIGCHLD, &birth);
+	birth = (struct birth){.opt = opt,
+			       .inherited = inherited,
+			       .owner = owner,
+			       .shim = shim,
+			       .shim_group = shim_group,
+			       .own_group = cmd->own_group,
+			       .report = ends[1]};
+	cmd->pid = bear(&birth, cgroup);
 	if (cmd->pid > 0) {
 		close(ends[1]);
 		return 0;

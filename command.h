@@ -5,6 +5,7 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 
+#include "cgroup.h"
 #include "options.h"
 #include "signals.h"
 
@@ -29,15 +30,16 @@ struct failure {
  * Starts OPT's command in a new process with what INHERITED holds. OWNER is the
  * caller's process id, SHIM the one that the caller of treewrap knows, for
  * LISTEN_PID and the like, SHIM_GROUP its process group, which the command joins unless
- * it gets one of its own. Returns 0 with CMD filled, or -1 and errno.
+ * it gets one of its own; CGROUP, if not NULL, is where it is born. Returns 0 with CMD
+ * filled, or -1 and errno.
  *
  * THE CHILD RUNS IN OUR MEMORY until its exec, as after vfork(2), but beside us and
  * not before us, so that a deadline holds even if the exec hangs. Until its progress pipe
  * is readable, call nothing that can fail: errno is the child's as well as ours.
  */
 int command_start(struct command *cmd, const struct options *opt,
-		  const struct inherited *inherited, pid_t owner, pid_t shim,
-		  pid_t shim_group);
+		  const struct inherited *inherited, const struct cgroup *cgroup,
+		  pid_t owner, pid_t shim, pid_t shim_group);
 
 /*
  * Reads CMD's progress pipe once it is readable or hung up, and closes it. True: the

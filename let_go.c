@@ -61,12 +61,12 @@ static void close_all_but(int keep[], size_t count)
 	close_from_to(next, UINT_MAX);
 }
 
-void let_go(int keep[], size_t count)
+void let_go(int keep[], size_t count, bool override)
 {
 	close_all_but(keep, count);
 	/* If the root is not to be entered we hold the old directory, and what privileges
 	 * cannot be dropped we keep: the command runs, and neither is a reason to end it.
 	 */
-	const bool all = chdir("/") == 0 && privs_keep_needed() == 0;
+	const bool all = chdir("/") == 0 && privs_keep_needed(override) == 0;
 	(void)all;
 }

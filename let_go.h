@@ -2,6 +2,7 @@
 #ifndef LET_GO_H
 #define LET_GO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -14,9 +15,9 @@ int descriptor_above_2(int descriptor);
 /*
  * Closes every descriptor of this process but the COUNT (at most 64) that KEEP lists,
  * entries of -1 passed over; leaves the working directory; gives up privileges (see
- * privs.h). For each of treewrap's processes once the command has got all that. Sorts
- * KEEP.
+ * privs.h; OVERRIDE as there). For each of treewrap's processes once the command has got
+ * all that. Sorts KEEP.
  */
-void let_go(int keep[], size_t count);
+void let_go(int keep[], size_t count, bool override);
 
 #endif

@@ -42,6 +42,9 @@ static const char usage[] =
 	"                             sent; then SIGKILL (5s)\n"
 	"      --stop-scope tree|main send polite signals to all, or to COMMAND alone\n"
 	"      --verify-for DURATION  time to wait for the end after SIGKILL (10s)\n"
+	"      --contain tree|cgroup|auto\n"
+	"                             what holds the tree together (tree); auto: a\n"
+	"                             cgroup where one is delegated to us\n"
 	"\n"
 	"Signals that treewrap receives:\n"
 	"      --forward-to main|group|tree\n"
@@ -87,6 +90,7 @@ enum long_only {
 	OPT_FORWARD_TO,
 	OPT_REWRITE,
 	OPT_PROCESS_GROUP,
+	OPT_CONTAIN,
 	OPT_PRESERVE_STATUS,
 	OPT_STATUS_FD,
 	OPT_VERSION,
@@ -110,6 +114,7 @@ static const struct option long_options[] = {
 	{"forward-to", required_argument, NULL, OPT_FORWARD_TO},
 	{"rewrite", required_argument, NULL, OPT_REWRITE},
 	{"process-group", required_argument, NULL, OPT_PROCESS_GROUP},
+	{"contain", required_argument, NULL, OPT_CONTAIN},
 	{"preserve-status", no_argument, NULL, OPT_PRESERVE_STATUS},
 	{"remap-exit", required_argument, NULL, 'e'},
 	{"status-fd", required_argument, NULL, OPT_STATUS_FD},
@@ -317,6 +322,7 @@ static void choose(struct options *opt, struct seen *seen, int option, const cha
 	static const char *const stops[] = {"tree", "main"};
 	static const char *const leftovers[] = {"stop", "wait", "leave", "fail"};
 	static const char *const groups[] = {"new", "keep"};
+	static const char *const contains[] = {"tree", "cgroup", "auto"};
 
 	switch (option) {
 	case OPT_FORWARD_TO:
@@ -329,6 +335,9 @@ static void choose(struct options *opt, struct seen *seen, int option, const cha
 	case OPT_LEFTOVERS:
 		opt->leftovers =
 			(enum leftovers)choice("--leftovers", word, leftovers, 4);
+		break;
+	case OPT_CONTAIN:
+		opt->contain = (enum contain)choice("--contain", word, contains, 3);
 		break;
 	case OPT_PROCESS_GROUP:
 		opt->process_group = choice("--process-group", word, groups, 2) == 0

@@ -24,6 +24,7 @@
 enum scope { TO_MAIN, TO_GROUP, TO_TREE };
 enum leftovers { LEFTOVERS_STOP, LEFTOVERS_WAIT, LEFTOVERS_LEAVE, LEFTOVERS_FAIL };
 enum process_group { GROUP_BY_TERMINAL, GROUP_NEW, GROUP_KEEP };
+enum contain { CONTAIN_TREE, CONTAIN_CGROUP, CONTAIN_AUTO };
 
 #define REWRITE_DROP 0xff
 
@@ -56,6 +57,8 @@ struct options {
 	enum scope forward_to;
 	enum process_group process_group;
 	uint8_t rewrite[SIGNAL_MAX + 1]; /* 0: as it is; REWRITE_DROP: not at all */
+
+	enum contain contain;
 
 	bool preserve_status;
 	uint8_t remap[256 / 8]; /* a bit for each status that becomes 0 */

@@ -12,24 +12,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int privs_keep_needed(void)
+int privs_keep_needed(bool override)
 {
 	/*
 	 * The kernel lets nobody add a capability, so the first of these that it
 	 * grants is the most of them that we had. Asking is cheaper than looking:
 	 * libcap-ng would read /proc to fill in what is not needed here.
 	 */
-	static const struct {
-		int kill, nice;
-	} wanted[] = {{1, 1}, {1, 0}, {0, 1}, {0, 0}};
+	static const unsigned wanted[] = {CAP_KILL, CAP_SYS_NICE, CAP_DAC_OVERRIDE};
 	const capng_type_t both = CAPNG_EFFECTIVE | CAPNG_PERMITTED;
 
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+	/* All subsets, from the whole down to none: the first in the order of the bits,
+	 * of which the lowest stands for the first capability. */
+	for (unsigned without = override ? 0 : 4; without < 8; without++) {
 		capng_clear(CAPNG_SELECT_CAPS);
-		if (wanted[i].kill)
-			capng_update(CAPNG_ADD, both, CAP_KILL);
-		if (wanted[i].nice)
-			capng_update(CAPNG_ADD, both, CAP_SYS_NICE);
+		for (unsigned i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+			if ((without >> i & 1) == 0)
+				capng_update(CAPNG_ADD, both, wanted[i]);
 		if (capng_apply(CAPNG_SELECT_CAPS) == 0)
 			return 0;
 	}

@@ -2,12 +2,15 @@
 #ifndef PRIVS_H
 #define PRIVS_H
 
+#include <stdbool.h>
+
 /*
  * Gives up every capability of this process except CAP_KILL (to end set-user-ID
- * descendants) and CAP_SYS_NICE (to win against a fork bomb), and those only if it had
- * them. Returns 0, or -1 if the kernel refused.
+ * descendants) and CAP_SYS_NICE (to win against a fork bomb), and with OVERRIDE
+ * CAP_DAC_OVERRIDE (to remove a cgroup where the modes do not let us); and those only if
+ * it had them. Returns 0, or -1 if the kernel refused.
  */
-int privs_keep_needed(void);
+int privs_keep_needed(bool override);
 
 /*
  * Raises this process's priority if it may, never a condition. Deadlines must hold, and

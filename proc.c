@@ -188,21 +188,30 @@ pid_t proc_next_number(struct proc_numbers *numbers)
 	return value;
 }
 
+const char *proc_next_name(struct proc_entries *entries, uint8_t *type)
+{
+	if (entries->next >= entries->length) {
+		/* Raw, for opendir(3) allocates. */
+		entries->length = syscall(SYS_getdents64, entries->fd, entries->piece,
+					  sizeof(entries->piece));
+		entries->next = 0;
+		if (entries->length <= 0)
+			return NULL;
+	}
+	const struct entry *entry = (const void *)(entries->piece + entries->next);
+	entries->next += entry->size;
+	*type = entry->type;
+	return entry->name;
+}
+
 pid_t proc_next_entry(struct proc_entries *entries)
 {
-	for (;;) {
-		if (entries->next >= entries->length) {
-			/* Raw, for opendir(3) allocates. */
-			entries->length = syscall(SYS_getdents64, entries->fd,
-						  entries->piece, sizeof(entries->piece));
-			entries->next = 0;
-			if (entries->length <= 0)
-				return 0;
-		}
-		const struct entry *entry =
-			(const void *)(entries->piece + entries->next);
-		entries->next += entry->size;
-		if (isdigit((unsigned char)entry->name[0]))
-			return (pid_t)strtol(entry->name, NULL, 10);
-	}
+	const char *name;
+	uint8_t type;
+
+	/* Ends with the directory. */
+	while ((name = proc_next_name(entries, &type)) != NULL)
+		if (isdigit((unsigned char)name[0]))
+			return (pid_t)strtol(name, NULL, 10);
+	return 0;
 }

@@ -26,7 +26,7 @@ struct proc_numbers {
 	char piece[4096];
 };
 
-/* A directory whose numeric names are read; start with {.fd = FD}. */
+/* A directory whose names are read; start with {.fd = FD}. */
 struct proc_entries {
 	int fd;
 	long length, next;
@@ -70,6 +70,9 @@ bool proc_is_frozen(int proc, pid_t pid);
 
 /* The next number of a children file, or 0 at its end. */
 pid_t proc_next_number(struct proc_numbers *numbers);
+
+/* The next name and its d_type, or NULL at the end. Good until the next call. */
+const char *proc_next_name(struct proc_entries *entries, uint8_t *type);
 
 /* The next name that is a number, or 0 at the end. */
 pid_t proc_next_entry(struct proc_entries *entries);

@@ -63,6 +63,7 @@ struct reaper {
 	struct tree *tree;
 	struct status *status;
 	struct watches *watches;
+	struct cgroup *cgroup;
 	int signals, link;
 	pid_t shim, front, shim_group;
 	bool shim_leads_session;
@@ -197,10 +198,16 @@ static unsigned signal_politely(struct reaper *r)
  */
 static unsigned kill_round(struct reaper *r)
 {
-	find_tree(r);
+	unsigned reached = 0;
+
+	/* All at once where the kernel can. Who has left the cgroup is found in the
+	 * rounds that follow. */
+	if (!tree_kill_cgroup(r->tree, &reached) || r->rounds > 0) {
+		find_tree(r);
+		reached = tree_kill(r->tree);
+	}
 	r->idle_rounds =
 		r->died == r->died_before_round && r->rounds > 0 ? r->idle_rounds + 1 : 0;
-	const unsigned reached = tree_kill(r->tree);
 	/* Nobody else and no death for some time: is it one that took a dead one's
 	 * number? */
 	if (reached == 0 && r->idle_rounds >= STUCK_ROUNDS)
@@ -294,6 +301,17 @@ static void enter(struct reaper *r, enum phase phase)
 	}
 }
 
+/* How many there are to stop. What follows needs the list of them too, unless the kernel
+ * kills them for us: then no time is lost with it, they may be forking. */
+static unsigned count_to_stop(struct reaper *r, bool at_once)
+{
+	if (r->cgroup != NULL && (at_once || r->opt->ladder_length == 0))
+		return tree_count_cgroup(r->tree);
+	find_tree(r);
+	r->just_walked = true;
+	return r->tree->count;
+}
+
 /* CAUSE stops the tree, unless it is being stopped already. */
 static void stop(struct reaper *r, enum cause cause)
 {
@@ -308,12 +326,10 @@ static void stop(struct reaper *r, enum cause cause)
 		r->ending.cause = cause;
 		r->ending.was_asked = true;
 	}
-	/* What follows needs the list too. */
-	find_tree(r);
-	r->just_walked = true;
-	status_stop(r->status, r->ending.cause, r->tree->count);
-	say_more(r->status, "stopping %u process%s: %s", r->tree->count,
-		 r->tree->count == 1 ? "" : "es", cause_name(r->ending.cause));
+	const unsigned processes = count_to_stop(r, at_once);
+	status_stop(r->status, r->ending.cause, processes);
+	say_more(r->status, "stopping %u process%s: %s", processes,
+		 processes == 1 ? "" : "es", cause_name(r->ending.cause));
 	enter(r, at_once ? KILLING : STOPPING);
 	/* The first signal may have gone to the command alone. */
 	r->just_walked = false;
@@ -464,6 +480,7 @@ static void child_changed(struct reaper *r, const siginfo_t *info)
 static void reap(struct reaper *r)
 {
 	r->more_to_reap = false;
+	r->childless = false;
 	for (int i = 0; i < REAPED_PER_TURN; i++) {
 		siginfo_t info = {.si_pid = 0};
 		/* __WALL: children whose parents chose another exit signal count too. */
@@ -492,7 +509,9 @@ static void look_at_children(struct reaper *r)
 	const bool ran = r->command_runs;
 
 	reap(r);
-	if (r->childless)
+	/* In a cgroup of ours there may be some that are nobody's descendants any more.
+	 */
+	if (r->childless && !tree_is_populated(r->tree))
 		enter(r, GONE);
 	else if (ran && !r->command_runs && r->phase == RUNNING)
 		deal_with_leftovers(r);
@@ -596,13 +615,17 @@ static void look_at_watches(struct reaper *r, const struct pollfd *fds)
 }
 
 /* Where each thing that is waited for stands; watches come behind. */
-enum { POLL_SIGNALS, POLL_LINK, POLL_EVENTS, POLL_WATCHES };
+enum { POLL_SIGNALS, POLL_LINK, POLL_EVENTS, POLL_CGROUP, POLL_WATCHES };
 
 static unsigned fill_poll(const struct reaper *r, struct pollfd fds[])
 {
 	fds[POLL_SIGNALS] = (struct pollfd){.fd = r->signals, .events = POLLIN};
 	fds[POLL_LINK] = (struct pollfd){.fd = r->link, .events = POLLIN};
 	fds[POLL_EVENTS] = (struct pollfd){.fd = -1, .events = POLLOUT};
+	fds[POLL_CGROUP] = (struct pollfd){.fd = -1, .events = POLLPRI};
+	/* It tells of a change since we looked last: look once we have no children. */
+	if (r->childless && r->cgroup != NULL)
+		fds[POLL_CGROUP].fd = r->cgroup->events;
 	if (is_dying_crowd(r))
 		fds[POLL_SIGNALS].fd = -1;
 	if (status_waits(r->status))
@@ -638,6 +661,8 @@ static void loop(struct reaper *r)
 		if (ppoll(fds, count, &left, NULL) < 0)
 			memset(fds, 0, sizeof(fds));
 		take_signals(r);
+		if (fds[POLL_CGROUP].revents != 0)
+			r->more_to_reap = true;
 		if (r->more_to_reap || r->phase == KILLING)
 			look_at_children(r);
 		if (r->phase != GONE)
@@ -668,15 +693,21 @@ static void leave_session(const struct reaper *r)
 
 static void keep_what_is_needed(const struct reaper *r)
 {
-	int keep[6 + WATCHES_MAX] = {
-		r->signals,	      r->link,	     r->status->errors.fd,
-		r->status->events.fd, r->tree->proc, r->tree->own_children,
+	int keep[10 + WATCHES_MAX] = {
+		r->signals,
+		r->link,
+		r->status->errors.fd,
+		r->status->events.fd,
+		r->tree->proc,
+		r->tree->own_children,
 	};
-	const size_t fixed = 6;
+	const size_t fixed = 10;
 
+	cgroup_keep(r->cgroup, keep + 6);
 	for (unsigned i = 0; i < r->watches->count; i++)
 		keep[fixed + i] = r->watches->watch[i].fd;
-	let_go(keep, fixed + r->watches->count);
+	let_go(keep, fixed + r->watches->count,
+	       r->cgroup != NULL && cgroup_needs_override(r->cgroup));
 	status_own_errors(r->status);
 	privs_seal();
 	/* The caller may have left us no descriptors; now there are some. */
@@ -805,7 +836,7 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	r->timeout_at = r->opt->timeout_ns > 0
 				? clock_after(r->status->start_ns, r->opt->timeout_ns)
 				: NEVER;
-	if (command_start(&r->command, r->opt, inherited, getpid(), r->front,
+	if (command_start(&r->command, r->opt, inherited, r->cgroup, getpid(), r->front,
 			  r->shim_group) < 0) {
 		failure = (struct failure){STATUS_FAILED, errno, NULL};
 		say_failure(r, &failure);
@@ -824,7 +855,8 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	if (tree_blindness(r->tree) != NULL)
 		say_more(r->status, "%s", tree_blindness(r->tree));
 	if (runs)
-		status_start(r->status, r->opt, r->front, r->command.pid);
+		status_start(r->status, r->opt, r->cgroup != NULL ? "cgroup" : "tree",
+			     r->front, r->command.pid);
 	else if (decided)
 		say_failure(r, &failure);
 	else
@@ -837,11 +869,24 @@ static void start(struct reaper *r, const struct inherited *inherited)
 
 /* ---- the end ---- */
 
+static void remove_cgroup(struct reaper *r)
+{
+	r->ending.had_cgroup = true;
+	r->ending.usage = cgroup_usage(r->cgroup);
+	/* With leftovers left, or survivors, it stays: the next run of this user clears
+	 * it away. */
+	if (!cgroup_remove(r->cgroup))
+		say_more(r->status, "the cgroup %s stays: %s", r->cgroup->path,
+			 strerror(errno));
+}
+
 static struct outcome finish(struct reaper *r)
 {
 	const struct outcome outcome =
 		outcome_of(r->opt, &r->ending, r->tree->owner == 1);
 
+	if (r->cgroup != NULL)
+		remove_cgroup(r);
 	r->ending.status = outcome.status;
 	status_end(r->status, &r->ending);
 	/* Should we be killed now, there is nothing left to do or to tell. */
@@ -860,6 +905,7 @@ static struct reaper prepare(const struct reaper_setup *setup)
 		.tree = setup->tree,
 		.status = setup->status,
 		.watches = setup->watches,
+		.cgroup = setup->cgroup,
 		.signals = setup->signals,
 		.link = setup->link,
 		.shim = setup->shim,

@@ -106,12 +106,18 @@ static int be_reaper(void *argument)
 static void keep_what_is_needed(const struct shim *shim)
 {
 	const struct reaper_setup *setup = shim->setup;
-	int keep[] = {
-		setup->signals,		  shim->link,	     setup->status->errors.fd,
-		setup->status->events.fd, setup->tree->proc, setup->tree->own_children,
+	int keep[6 + CGROUP_KEPT] = {
+		setup->signals,
+		shim->link,
+		setup->status->errors.fd,
+		setup->status->events.fd,
+		setup->tree->proc,
+		setup->tree->own_children,
 	};
 
-	let_go(keep, sizeof(keep) / sizeof(keep[0]));
+	cgroup_keep(setup->cgroup, keep + 6);
+	let_go(keep, sizeof(keep) / sizeof(keep[0]),
+	       setup->cgroup != NULL && cgroup_needs_override(setup->cgroup));
 	status_own_errors(setup->status);
 	privs_seal();
 	/* The caller may have left us no descriptors; now there are some. */
@@ -324,7 +330,7 @@ static struct outcome be_relay(struct reaper_setup *setup)
 
 	if (shim < 0)
 		die("cannot fork: %s", strerror(errno));
-	let_go(&setup->signals, 1);
+	let_go(&setup->signals, 1, false);
 	privs_seal();
 	const struct relayed end =
 		relay_run(shim, setup->signals, setup->shim_leads_session);
@@ -349,11 +355,28 @@ static int end_before_start(const struct options *opt, struct status *status)
 	return ending.status;
 }
 
+/* The cgroup that OPT asks for, or NULL where it asks for none or leaves it to us. */
+static struct cgroup *contain(struct cgroup *cgroup, const struct options *opt,
+			      struct status *status)
+{
+	char why[256];
+
+	if (opt->contain == CONTAIN_TREE)
+		return NULL;
+	if (cgroup_make(cgroup, opt->contain == CONTAIN_AUTO, why, sizeof(why)))
+		return cgroup;
+	if (opt->contain == CONTAIN_CGROUP)
+		die("--contain cgroup: %s; --contain tree needs nothing", why);
+	say_more(status, "no cgroup of our own: %s", why);
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	/* Static for their size, and handed on by pointer alone. */
 	static struct tree tree;
 	static struct status status;
+	static struct cgroup cgroup;
 	struct watches watches;
 	struct options opt;
 	struct inherited inherited;
@@ -379,6 +402,9 @@ int main(int argc, char **argv)
 	};
 	if (setup.signals == -1)
 		die("cannot open a signalfd: %s", strerror(errno));
+	/* The last thing that can fail before there is somebody to clear it away. */
+	setup.cgroup = contain(&cgroup, &opt, &status);
+	tree.cgroup = setup.cgroup;
 	if (setup.shim == 1)
 		outcome = be_pid_1(&setup);
 	else if (has_children())

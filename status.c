@@ -338,14 +338,15 @@ static const char *scope_name(enum scope scope)
 
 /* ---- events ---- */
 
-void status_start(struct status *status, const struct options *opt, pid_t shim, pid_t pid)
+void status_start(struct status *status, const struct options *opt, const char *contain,
+		  pid_t shim, pid_t pid)
 {
 	struct line line = {0};
 
 	if (status->events.fd < 0)
 		return;
-	add(&line, "{\"event\":\"start\",\"shim\":%d,\"pid\":%d,\"contain\":\"tree\"",
-	    (int)shim, (int)pid);
+	add(&line, "{\"event\":\"start\",\"shim\":%d,\"pid\":%d,\"contain\":\"%s\"",
+	    (int)shim, (int)pid, contain);
 	add(&line, ",\"command\":[");
 	const size_t name = line.length;
 	add_string(&line, opt->name);
@@ -448,6 +449,17 @@ static void add_survivors(struct line *line, const struct ending *ending)
 	add(line, "]");
 }
 
+/* What its controllers count. */
+static void add_cgroup(struct line *line, const struct cgroup_usage *usage)
+{
+	if (usage->memory_peak >= 0)
+		add(line, ",\"memory_peak_bytes\":%lld", (long long)usage->memory_peak);
+	if (usage->pids_peak >= 0)
+		add(line, ",\"pids_peak\":%lld", (long long)usage->pids_peak);
+	if (usage->cpu_usec >= 0)
+		add_seconds(line, "cgroup_cpu", usage->cpu_usec * 1000);
+}
+
 static int64_t timeval_ns(struct timeval time)
 {
 	return time.tv_sec * NS_PER_S + time.tv_usec * INT64_C(1000);
@@ -476,6 +488,8 @@ void status_end(struct status *status, const struct ending *ending)
 	add_seconds(&line, "user", timeval_ns(usage.ru_utime));
 	add_seconds(&line, "system", timeval_ns(usage.ru_stime));
 	add(&line, ",\"max_rss_kib\":%ld", usage.ru_maxrss);
+	if (ending->had_cgroup)
+		add_cgroup(&line, &ending->usage);
 	if (status->lost > 0)
 		add(&line, ",\"lost_events\":%u", status->lost);
 	emit(status, &line, true);

@@ -70,7 +70,9 @@ struct ending {
 	unsigned leftovers;
 	char leftover_names[LEFTOVER_NAMES_MAX][PROC_COMMAND_SIZE];
 	unsigned killed, reaped;
-	unsigned survivors; /* all of them; the first SURVIVORS_MAX are told */
+	bool had_cgroup;
+	struct cgroup_usage usage; /* of it */
+	unsigned survivors;	   /* all of them; the first SURVIVORS_MAX are told */
 	struct survivor survivor[SURVIVORS_MAX];
 };
 
@@ -101,8 +103,8 @@ void say_more(struct status *status, const char *format, ...)
 void say_for(struct status *status, const char *line);
 
 /* Events, see the spec, section 5. TO and SENDER as they were. */
-void status_start(struct status *status, const struct options *opt, pid_t shim,
-		  pid_t pid);
+void status_start(struct status *status, const struct options *opt, const char *contain,
+		  pid_t shim, pid_t pid);
 void status_signal(struct status *status, int signo, pid_t sender, enum scope to);
 void status_stop(struct status *status, enum cause cause, unsigned processes);
 void status_escalate(struct status *status, int signo, unsigned processes);

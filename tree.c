@@ -396,18 +396,56 @@ static void probe(struct tree *tree, enum visit how)
 	}
 }
 
+/* What visit_contained() gets. */
+struct contained {
+	struct tree *tree;
+	enum visit how;
+};
+
+/*
+ * PID is listed as in our cgroup. Before anything is done to it: a pidfd, and then, does
+ * the number's holder sit in our cgroup? If the number went to another since the listing,
+ * that one does not, or is as good a member; if since the pidfd, that reaches nobody.
+ */
+static void visit_contained(pid_t pid, void *argument)
+{
+	const struct contained *contained = argument;
+	struct tree *tree = contained->tree;
+	pid_t parent;
+	uint64_t id;
+
+	if (!is_wanted(tree, pid, contained->how))
+		return;
+	const int pidfd = open_pidfd(tree, pid);
+	if (pidfd < 0 && !tree->no_pidfd)
+		return;
+	if (cgroup_holds(tree->cgroup, proc_open_file(tree->proc, pid, "cgroup")) &&
+	    identify(tree, pid, pidfd, &parent, &id)) {
+		add(tree, pid, false, id);
+		visit(tree, pidfd, contained->how);
+	}
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
 static void find(struct tree *tree, enum visit how)
 {
+	struct contained contained = {tree, how};
+
 	if (tree->proc < 0) {
 		probe(tree, how);
-	} else if (tree->own_children < 0) {
-		scan(tree, how);
-	} else {
+		return;
+	}
+	if (tree->own_children >= 0)
 		add_own_children(tree, how);
-		/* Ends: COUNT grows only by new members, of which there is a maximum. */
+	if (tree->cgroup != NULL)
+		cgroup_visit(tree->cgroup, visit_contained, &contained);
+	if (tree->own_children < 0)
+		scan(tree, how);
+	/* Ends: COUNT grows only by new members, of which there is a maximum. */
+	else
 		for (unsigned i = 0; i < tree->count; i++)
 			add_children_of(tree, &tree->members[i], how);
-	}
 }
 
 static void forget(struct tree *tree)
@@ -478,6 +516,31 @@ unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_
 			close(pidfd);
 	}
 	return reached;
+}
+
+static void count_only(pid_t pid, void *argument)
+{
+	(void)pid;
+	(void)argument;
+}
+
+unsigned tree_count_cgroup(const struct tree *tree)
+{
+	return cgroup_visit(tree->cgroup, count_only, NULL);
+}
+
+bool tree_is_populated(const struct tree *tree)
+{
+	return tree->cgroup != NULL && cgroup_is_populated(tree->cgroup);
+}
+
+bool tree_kill_cgroup(struct tree *tree, unsigned *reached)
+{
+	if (tree->cgroup == NULL)
+		return false;
+	/* Why they are ours: the cgroup is, and nobody is in it but by our doing. */
+	*reached = tree_count_cgroup(tree);
+	return cgroup_kill(tree->cgroup);
 }
 
 unsigned tree_kill(struct tree *tree)

@@ -14,6 +14,7 @@
 #ifndef TREE_H
 #define TREE_H
 
+#include "cgroup.h"
 #include "proc.h"
 
 #include <signal.h>
@@ -34,12 +35,18 @@ struct member {
 	uint64_t id; /* tells it from a later holder of the number; unused for a child */
 };
 
+/*
+ * A MEMBER may also be a process in the tree's own cgroup, if it has one, whatever its
+ * parents are.
+ */
+
 /* Large: to be placed in static storage, where it costs nothing until it is used. */
 struct tree {
 	pid_t owner;
-	int proc;	  /* /proc, or -1 */
-	int own_children; /* the owner's own children file, or -1 */
-	bool no_pidfd;	  /* the kernel refuses pidfds */
+	int proc;		     /* /proc, or -1 */
+	int own_children;	     /* the owner's own children file, or -1 */
+	const struct cgroup *cgroup; /* the tree's own, or NULL */
+	bool no_pidfd;		     /* the kernel refuses pidfds */
 	bool no_pidfd_info;
 
 	/* What the last walk found, parents before children. */
@@ -76,6 +83,12 @@ void tree_pardon(struct tree *tree);
 /* To be told of every child that the owner has reaped: its number is free again. */
 void tree_reaped(struct tree *tree, pid_t pid);
 
+/* How many are in the tree's cgroup; cheaper than a walk. */
+unsigned tree_count_cgroup(const struct tree *tree);
+
+/* Is anything alive in the tree's cgroup, if it has one? */
+bool tree_is_populated(const struct tree *tree);
+
 /* Finds all members that can be found. Returns how many. */
 unsigned tree_walk(struct tree *tree);
 
@@ -100,6 +113,12 @@ void tree_freeze(struct tree *tree);
  */
 unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_t *info,
 		     bool cont, pid_t group);
+
+/*
+ * SIGKILL to all in the tree's cgroup, if it has one. False if this has to be done one by
+ * one. *REACHED gets how many there were.
+ */
+bool tree_kill_cgroup(struct tree *tree, unsigned *reached);
 
 /*
  * SIGKILL to every member in the list, children before parents: a parent killed first
