@@ -63,3 +63,11 @@ def pids_limit():
     for path in made:
         tw.until(lambda: not (path / "cgroup.procs").read_text(), what="an empty cgroup")
         tw.until(lambda: tw.try_rmdir(path), what="the cgroup's removal")
+
+
+@pytest.fixture
+def absent():
+    """Gives the environment in which treewrap finds no file of a name."""
+    if not tw.is_dynamic(tw.TREEWRAP):
+        pytest.skip("nothing can be preloaded into this build")
+    return lambda name: {"LD_PRELOAD": tw.adversary("absent.so"), "ABSENT": name}

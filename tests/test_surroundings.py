@@ -99,10 +99,8 @@ def test_proc_of_another_namespace_with_the_same_number(mark):
 
 
 @pytest.fixture
-def no_children_files():
-    if not tw.is_dynamic(tw.TREEWRAP):
-        pytest.skip("nothing can be preloaded into this build")
-    return {"LD_PRELOAD": tw.adversary("childless.so")}
+def no_children_files(absent):
+    return absent("children")
 
 
 def test_no_children_files(mark, no_children_files):
