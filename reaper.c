@@ -147,8 +147,8 @@ static void stop_shim(struct reaper *r, int signo)
 
 /*
  * Finds the tree, unless stop() has done so just now. If it will be killed anyway and may
- * be forking as fast as we walk, it is stopped on the way. (As PID 1 the kernel kills all
- * at once: nobody gets the time to fork.)
+ * be forking as fast as we walk, it is stopped on the way. (As PID 1, and in a cgroup, the
+ * kernel kills or freezes all at once: nobody gets the time to fork.)
  */
 static void find_tree(struct reaper *r)
 {
@@ -156,7 +156,8 @@ static void find_tree(struct reaper *r)
 
 	if (r->just_walked)
 		r->just_walked = false;
-	else if (to_be_killed && (r->rounds > 0 || r->crowded) && r->tree->owner != 1)
+	else if (to_be_killed && (r->rounds > 0 || r->crowded) && r->tree->owner != 1 &&
+		 r->cgroup == NULL)
 		tree_freeze(r->tree);
 	else
 		tree_walk(r->tree);
@@ -239,7 +240,8 @@ static void continue_killing(struct reaper *r, int64_t now)
 		enter(r, GONE);
 		return;
 	}
-	if (r->died < r->killed && now - r->last_death_at < ROUND_PAUSE_NS &&
+	const int64_t pause = r->cgroup != NULL ? ROUND_PAUSE_MAX_NS : ROUND_PAUSE_NS;
+	if (r->died < r->killed && now - r->last_death_at < pause &&
 	    now - r->round_began_at < ROUND_PAUSE_MAX_NS)
 		return;
 	kill_round(r);
