@@ -23,7 +23,7 @@ LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
 PARTS   = shim relay reaper forward outcome report signals tree proc command options \
-	  watch status link let_go privs cgroup
+	  watch status link let_go privs cgroup pidns
 SOURCES = $(PARTS:=.c)
 HEADERS = $(wildcard *.h)
 OBJECTS = $(PARTS:=.o)

@@ -42,7 +42,7 @@ static const char usage[] =
 	"                             sent; then SIGKILL (5s)\n"
 	"      --stop-scope tree|main send polite signals to all, or to COMMAND alone\n"
 	"      --verify-for DURATION  time to wait for the end after SIGKILL (10s)\n"
-	"      --contain tree|cgroup|auto\n"
+	"      --contain tree|cgroup|pidns|auto\n"
 	"                             what holds the tree together (tree); auto: a\n"
 	"                             cgroup where one is delegated to us\n"
 	"\n"
@@ -322,7 +322,7 @@ static void choose(struct options *opt, struct seen *seen, int option, const cha
 	static const char *const stops[] = {"tree", "main"};
 	static const char *const leftovers[] = {"stop", "wait", "leave", "fail"};
 	static const char *const groups[] = {"new", "keep"};
-	static const char *const contains[] = {"tree", "cgroup", "auto"};
+	static const char *const contains[] = {"tree", "cgroup", "pidns", "auto"};
 
 	switch (option) {
 	case OPT_FORWARD_TO:
@@ -337,7 +337,7 @@ static void choose(struct options *opt, struct seen *seen, int option, const cha
 			(enum leftovers)choice("--leftovers", word, leftovers, 4);
 		break;
 	case OPT_CONTAIN:
-		opt->contain = (enum contain)choice("--contain", word, contains, 3);
+		opt->contain = (enum contain)choice("--contain", word, contains, 4);
 		break;
 	case OPT_PROCESS_GROUP:
 		opt->process_group = choice("--process-group", word, groups, 2) == 0
@@ -468,6 +468,8 @@ static void check(const struct options *opt, const struct seen *seen)
 		die("-p contradicts --watch-parent");
 	if (opt->leftovers == LEFTOVERS_LEAVE && getpid() == 1)
 		die("--leftovers leave: nothing outlives PID 1, which treewrap is here");
+	if (opt->leftovers == LEFTOVERS_LEAVE && opt->contain == CONTAIN_PIDNS)
+		die("--leftovers leave contradicts --contain pidns");
 	for (unsigned i = 0; i < opt->watch_fds; i++)
 		if (opt->watch_fd[i] == opt->status_fd)
 			die("--watch-fd and --status-fd: both name descriptor %d",

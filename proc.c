@@ -32,6 +32,13 @@ static void read_text(int fd, char *text, size_t size)
 		close(fd);
 }
 
+static void read_link(int directory, const char *name, char *text, size_t size)
+{
+	const ssize_t length = readlinkat(directory, name, text, size - 1);
+
+	text[length > 0 ? length : 0] = '\0';
+}
+
 /*
  * Is PROC of our own PID namespace? Elsewhere we have another number, but it may be the
  * same by chance: there, we have a list of them, from that namespace's down to ours.
@@ -39,9 +46,8 @@ static void read_text(int fd, char *text, size_t size)
 static bool is_ours(int proc)
 {
 	char text[4096];
-	const ssize_t length = readlinkat(proc, "self", text, sizeof(text) - 1);
 
-	text[length > 0 ? length : 0] = '\0';
+	read_link(proc, "self", text, sizeof(text));
 	if (strtol(text, NULL, 10) != getpid())
 		return false;
 	read_text(openat(proc, "self/status", O_RDONLY | O_CLOEXEC), text, sizeof(text));
@@ -133,6 +139,61 @@ bool proc_lives(int process)
 	if (fd < 0)
 		return errno != ENOENT && errno != ESRCH;
 	return read_stat(fd, &stat) && !proc_is_over(&stat);
+}
+
+/* The last number on the line of STATUS that begins with KEY, or -1. */
+static long last_number(const char *status, const char *key)
+{
+	const char *line = strstr(status, key);
+	long number = -1;
+
+	if (line == NULL)
+		return -1;
+	line += strlen(key);
+	/* Ends: every turn takes a number, and the line has an end. */
+	while (*line == '\t') {
+		char *end;
+		number = strtol(line, &end, 10);
+		line = end;
+	}
+	return number;
+}
+
+/* Does the process NUMBER of PROC descend from ANCESTOR? */
+static bool descends(int proc, pid_t number, pid_t ancestor)
+{
+	struct proc_stat stat;
+
+	/* Ends: at the latest with a number that is not there. What changes under our
+	 * hands may mislead, but not for ever. */
+	for (int i = 0; i < 4096 && number > 1; i++) {
+		if (number == ancestor)
+			return true;
+		if (!proc_read_stat(proc, number, &stat))
+			return false;
+		number = stat.parent;
+	}
+	return false;
+}
+
+pid_t proc_number_outside(int outside, pid_t pid)
+{
+	char text[4096];
+	struct proc_entries all = {.fd = -1};
+	pid_t number, found = pid;
+
+	read_link(outside, "self", text, sizeof(text));
+	const pid_t own = (pid_t)strtol(text, NULL, 10);
+	all.fd = openat(outside, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (all.fd >= 0 && found == pid && (number = proc_next_entry(&all)) != 0) {
+		read_text(proc_open_file(outside, number, "status"), text, sizeof(text));
+		if (last_number(text, "\nNSpid:") == pid &&
+		    descends(outside, number, own))
+			found = number;
+	}
+	if (all.fd >= 0)
+		close(all.fd);
+	return found;
 }
 
 bool proc_hides(int proc)

@@ -59,6 +59,13 @@ int proc_open_process(int proc, pid_t pid);
 /* True unless the process whose directory PROCESS is has ended. */
 bool proc_lives(int process);
 
+/*
+ * The number that the caller's descendant PID, a number in the caller's own PID
+ * namespace, has in that of OUTSIDE, the /proc of one above. PID itself if it cannot be
+ * found.
+ */
+pid_t proc_number_outside(int outside, pid_t pid);
+
 /* True if PROC does not show the processes of others (hidepid=2). */
 bool proc_hides(int proc);
 

@@ -63,6 +63,7 @@ struct reaper {
 	struct tree *tree;
 	struct status *status;
 	struct watches *watches;
+	const char *contain;
 	struct cgroup *cgroup;
 	int signals, link;
 	pid_t shim, front, shim_group;
@@ -132,10 +133,13 @@ static void tell_shim(const struct reaper *r, enum link_type type, int signo)
 /*
  * The command was stopped by SIGNO: so is the shim to be. It does it itself where it can
  * take it back; SIGSTOP it gets from us, so that nothing we send later, and not the
- * SIGCONT that our death sends, can come before it.
+ * SIGCONT that our death sends, can come before it. (From a PID namespace of our own we
+ * cannot signal it.)
  */
 static void stop_shim(struct reaper *r, int signo)
 {
+	if (signo == SIGSTOP && getppid() == 0)
+		signo = SIGTSTP;
 	r->stops++;
 	r->command_stopped = true;
 	tell_shim(r, LINK_STOPPED, signo);
@@ -147,8 +151,8 @@ static void stop_shim(struct reaper *r, int signo)
 
 /*
  * Finds the tree, unless stop() has done so just now. If it will be killed anyway and may
- * be forking as fast as we walk, it is stopped on the way. (As PID 1, and in a cgroup, the
- * kernel kills or freezes all at once: nobody gets the time to fork.)
+ * be forking as fast as we walk, it is stopped on the way. (As PID 1, and in a cgroup,
+ * the kernel kills or freezes all at once: nobody gets the time to fork.)
  */
 static void find_tree(struct reaper *r)
 {
@@ -695,17 +699,14 @@ static void leave_session(const struct reaper *r)
 
 static void keep_what_is_needed(const struct reaper *r)
 {
-	int keep[10 + WATCHES_MAX] = {
-		r->signals,
-		r->link,
-		r->status->errors.fd,
-		r->status->events.fd,
-		r->tree->proc,
-		r->tree->own_children,
+	int keep[7 + CGROUP_KEPT + WATCHES_MAX] = {
+		r->signals,	      r->link,	     r->status->errors.fd,
+		r->status->events.fd, r->tree->proc, r->tree->own_children,
+		r->tree->outside,
 	};
-	const size_t fixed = 10;
+	const size_t fixed = 7 + CGROUP_KEPT;
 
-	cgroup_keep(r->cgroup, keep + 6);
+	cgroup_keep(r->cgroup, keep + 7);
 	for (unsigned i = 0; i < r->watches->count; i++)
 		keep[fixed + i] = r->watches->watch[i].fd;
 	let_go(keep, fixed + r->watches->count,
@@ -857,8 +858,8 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	if (tree_blindness(r->tree) != NULL)
 		say_more(r->status, "%s", tree_blindness(r->tree));
 	if (runs)
-		status_start(r->status, r->opt, r->cgroup != NULL ? "cgroup" : "tree",
-			     r->front, r->command.pid);
+		status_start(r->status, r->opt, r->contain, r->front,
+			     tree_number_outside(r->tree, r->command.pid));
 	else if (decided)
 		say_failure(r, &failure);
 	else
@@ -885,7 +886,7 @@ static void remove_cgroup(struct reaper *r)
 static struct outcome finish(struct reaper *r)
 {
 	const struct outcome outcome =
-		outcome_of(r->opt, &r->ending, r->tree->owner == 1);
+		outcome_of(r->opt, &r->ending, r->tree->owner == 1 && r->link < 0);
 
 	if (r->cgroup != NULL)
 		remove_cgroup(r);
@@ -907,6 +908,7 @@ static struct reaper prepare(const struct reaper_setup *setup)
 		.tree = setup->tree,
 		.status = setup->status,
 		.watches = setup->watches,
+		.contain = setup->contain,
 		.cgroup = setup->cgroup,
 		.signals = setup->signals,
 		.link = setup->link,

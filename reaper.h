@@ -21,12 +21,13 @@ struct reaper_setup {
 	struct tree *tree;
 	struct status *status;
 	struct watches *watches;
+	const char *contain;   /* what it came to: "tree", "cgroup", "pidns" */
 	struct cgroup *cgroup; /* the run's own, or NULL; removed at the end */
 	int signals;	       /* from signals_open() */
 	int link;	       /* to the shim; -1: there is none, this process is PID 1 */
 	pid_t front;	  /* the process that the caller started: the shim or its relay */
 	pid_t shim;	  /* our parent; as PID 1, ourselves */
-	pid_t shim_group; /* its process group */
+	pid_t shim_group; /* its process group; 0: led from outside our PID namespace */
 	bool shim_leads_session;
 };
 

@@ -43,8 +43,9 @@ void report_survivors(struct tree *tree, struct status *status, const struct opt
 			struct survivor *survivor = &ending->survivor[ending->survivors];
 			survivor->process = report;
 			tree_explain(tree, &report, survivor->reason, REASON_SIZE);
+			survivor->process.pid = tree_number_outside(tree, report.pid);
 			say(status, "process %d (%s) survived SIGKILL: %s",
-			    (int)report.pid, report.command, survivor->reason);
+			    (int)survivor->process.pid, report.command, survivor->reason);
 		}
 		ending->survivors++;
 	}

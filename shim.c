@@ -17,10 +17,12 @@
  * fail); 124 timeout; 125 treewrap itself failed; 126, 127 the command cannot be run, is
  * not there; 129 a watch.
  */
+#include "clock.h"
 #include "let_go.h"
 #include "link.h"
 #include "options.h"
 #include "outcome.h"
+#include "pidns.h"
 #include "privs.h"
 #include "reaper.h"
 #include "relay.h"
@@ -30,6 +32,7 @@
 #include "watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -58,6 +61,11 @@ struct shim {
 	struct link_message held;
 };
 
+static bool is_pidns(const struct reaper_setup *setup)
+{
+	return strcmp(setup->contain, "pidns") == 0;
+}
+
 _Noreturn static void exit_as(const struct outcome *outcome)
 {
 	if (outcome->die_of != 0)
@@ -70,8 +78,26 @@ _Noreturn static void exit_as(const struct outcome *outcome)
 /* What be_reaper() gets. */
 struct birth {
 	struct reaper_setup *setup;
-	int ends[2]; /* of the link: the shim's, the reaper's */
+	int ends[2];	/* of the link: the shim's, the reaper's */
+	bool with_user; /* in a user namespace of its own */
+	uid_t user;
+	gid_t group;
 };
+
+/* Process 1 of a PID namespace, not ready yet. Ends the process if it cannot be. */
+static void enter_namespace(const struct birth *birth)
+{
+	struct reaper_setup *setup = birth->setup;
+	char why[128];
+
+	if (!pidns_enter(birth->with_user, birth->user, birth->group, why, sizeof(why))) {
+		say(setup->status, "--contain pidns: %s", why);
+		_exit(STATUS_FAILED);
+	}
+	/* The group is led from outside, and has no number here. */
+	setup->shim_group = 0;
+	tree_open_inside(setup->tree);
+}
 
 /* Never returns: the reaper's end is how the shim learns of the outcome. */
 static int be_reaper(void *argument)
@@ -81,6 +107,13 @@ static int be_reaper(void *argument)
 	const int link = birth->ends[1];
 
 	close(birth->ends[0]);
+	setup->link = link;
+	setup->status->link = link;
+	/* One process keeps standard error: the shim. */
+	setup->status->errors.fd = -1;
+	const bool inside = is_pidns(setup);
+	if (inside)
+		enter_namespace(birth);
 	/* A group of its own, and a name of its own: what kills the shim's group, or
 	 * everything named treewrap, does not kill both. Neither call can fail here. A
 	 * group that is led from outside our PID namespace has no number to bring the
@@ -90,13 +123,11 @@ static int be_reaper(void *argument)
 	prctl(PR_SET_NAME, "tree-reaper");
 	/* Should we have been stopped when the shim dies, that wakes us. */
 	prctl(PR_SET_PDEATHSIG, SIGCONT);
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+	/* (Process 1 is one, whatever the kernel.) */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 && !inside)
 		_exit(STATUS_FAILED);
-	tree_open(setup->tree);
-	setup->link = link;
-	setup->status->link = link;
-	/* One process keeps standard error: the shim. */
-	setup->status->errors.fd = -1;
+	if (!inside)
+		tree_open(setup->tree);
 	const struct outcome outcome = reaper_run(setup);
 	exit_as(&outcome);
 }
@@ -107,12 +138,8 @@ static void keep_what_is_needed(const struct shim *shim)
 {
 	const struct reaper_setup *setup = shim->setup;
 	int keep[6 + CGROUP_KEPT] = {
-		setup->signals,
-		shim->link,
-		setup->status->errors.fd,
-		setup->status->events.fd,
-		setup->tree->proc,
-		setup->tree->own_children,
+		setup->signals,		  shim->link,	     setup->status->errors.fd,
+		setup->status->events.fd, setup->tree->proc, setup->tree->own_children,
 	};
 
 	cgroup_keep(setup->cgroup, keep + 6);
@@ -189,8 +216,11 @@ static void take_signals(struct shim *shim)
 	while (!shim->holding && signals_read(shim->setup->signals, &arrived)) {
 		if (arrived.signo == SIGCHLD)
 			continue;
-		/* The reaper's, or its death's, to make sure that we run. */
-		if (arrived.signo == SIGCONT && arrived.sender == shim->reaper)
+		/* The reaper's, or its death's or the link's, to make sure that we run.
+		 */
+		if (arrived.signo == SIGCONT &&
+		    (arrived.sender == shim->reaper || arrived.code == POLL_IN ||
+		     arrived.code == POLL_HUP))
 			continue;
 		arrived.stops = shim->stops;
 		shim->held =
@@ -220,6 +250,32 @@ static bool reaper_has_ended(const struct shim *shim, siginfo_t *info)
 	return false;
 }
 
+/*
+ * The reaper has hung up: its death itself is a moment away. But as process 1 of a PID
+ * namespace it has to wait for all that are in it, and there may be some that cannot die.
+ */
+static bool is_dead_soon(struct shim *shim)
+{
+	const struct options *opt = shim->setup->opt;
+	siginfo_t info = {.si_pid = 0};
+
+	if (!is_pidns(shim->setup) || opt->verify_for_ns == 0) {
+		waitid(P_PID, (id_t)shim->reaper, &info, WEXITED | WNOWAIT | __WALL);
+		return true;
+	}
+	take_link(shim);
+	const int64_t limit =
+		clock_after(clock_now_ns(), shim->ended ? NS_PER_S : opt->verify_for_ns);
+	/* Ends: at the limit. */
+	while (info.si_pid == 0 && clock_now_ns() < limit) {
+		poll(NULL, 0, 1);
+		if (waitid(P_PID, (id_t)shim->reaper, &info,
+			   WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
+			return true;
+	}
+	return info.si_pid != 0;
+}
+
 /* Waits for the reaper's end. Ends with it: its death is a SIGCONT, and hangs up the
  * link. */
 static void guard(struct shim *shim, siginfo_t *info)
@@ -241,10 +297,8 @@ static void guard(struct shim *shim, siginfo_t *info)
 		take_signals(shim);
 		if (shim->stopped_by != 0)
 			stop_too(shim);
-		/* Hung up: the death itself is a moment away. */
-		if ((fds[1].revents & (POLLHUP | POLLERR)) != 0)
-			waitid(P_PID, (id_t)shim->reaper, info,
-			       WEXITED | WNOWAIT | __WALL);
+		if ((fds[1].revents & (POLLHUP | POLLERR)) != 0 && !is_dead_soon(shim))
+			break;
 	}
 	take_link(shim);
 }
@@ -255,13 +309,19 @@ static struct outcome outcome_of_reaper(struct shim *shim, const siginfo_t *info
 	struct reaper_setup *setup = shim->setup;
 	char name[SIGNAL_NAME_SIZE];
 
+	if (shim->ended)
+		return shim->outcome;
+	if (info->si_pid == 0) {
+		say(setup->status,
+		    "the reaper was killed; its PID namespace has not ended "
+		    "since: some process in it survives SIGKILL");
+		return (struct outcome){STATUS_FAILED, 0};
+	}
 	if (info->si_code == CLD_EXITED)
 		return (struct outcome){info->si_status, 0};
 	/* It blocks all signals: only itself can have ended it by one of these two. */
 	if (info->si_status == SIGINT || info->si_status == SIGQUIT)
 		return (struct outcome){128 + info->si_status, info->si_status};
-	if (shim->ended)
-		return shim->outcome;
 	setup->link = -1;
 	const struct outcome outcome = reaper_take_over(setup);
 	signal_name(info->si_status, name);
@@ -270,24 +330,62 @@ static struct outcome outcome_of_reaper(struct shim *shim, const siginfo_t *info
 	return outcome;
 }
 
+/*
+ * A fork, but its end sends us SIGCONT and not SIGCHLD: should we have been stopped
+ * (Ctrl-Z, say), it wakes us, to end the tree or to tell the caller.
+ */
+static pid_t start_reaper(struct birth *birth)
+{
+	static char stack[REAPER_STACK_SIZE] __attribute__((aligned(16)));
+	char *const top = stack + sizeof(stack);
+	pid_t reaper = -1;
+
+	if (!is_pidns(birth->setup)) {
+		reaper = clone(be_reaper, top, SIGCONT, birth);
+		if (reaper < 0)
+			die("cannot fork: %s", strerror(errno));
+		return reaper;
+	}
+	reaper = clone(be_reaper, top, SIGCONT | pidns_flags(false), birth);
+	if (reaper < 0 && errno == EPERM) {
+		birth->with_user = true;
+		reaper = clone(be_reaper, top, SIGCONT | pidns_flags(true), birth);
+	}
+	if (reaper < 0)
+		die("--contain pidns: cannot make a PID namespace: %s", strerror(errno));
+	return reaper;
+}
+
+/* From its own PID namespace the reaper cannot signal us: what it says on the link does.
+ */
+static void be_woken_by(int link)
+{
+	/* If one of these failed, we would be woken by the reaper's end alone. */
+	fcntl(link, F_SETOWN, getpid());
+	fcntl(link, F_SETSIG, SIGCONT);
+	fcntl(link, F_SETFL, fcntl(link, F_GETFL) | O_ASYNC);
+}
+
 /* Starts the reaper and guards it. */
 static struct outcome be_shim(struct reaper_setup *setup)
 {
-	static char stack[REAPER_STACK_SIZE] __attribute__((aligned(16)));
 	struct shim shim = {.setup = setup};
-	struct birth birth = {.setup = setup};
+	struct birth birth = {.setup = setup, .user = geteuid(), .group = getegid()};
 	siginfo_t info = {0};
 
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
-		die("this kernel knows no subreapers: run treewrap as PID 1");
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 && !is_pidns(setup)) {
+		if (setup->opt->contain != CONTAIN_AUTO)
+			die("this kernel knows no subreapers: use --contain pidns, or "
+			    "run "
+			    "treewrap as PID 1");
+		setup->contain = "pidns";
+	}
 	tree_open(setup->tree);
 	if (link_open(birth.ends) < 0)
 		die("cannot make a socket pair: %s", strerror(errno));
-	/* A fork, but its end sends us SIGCONT and not SIGCHLD: should we have been
-	 * stopped (Ctrl-Z, say), it wakes us, to end the tree or to tell the caller. */
-	shim.reaper = clone(be_reaper, stack + sizeof(stack), SIGCONT, &birth);
-	if (shim.reaper < 0)
-		die("cannot fork: %s", strerror(errno));
+	if (is_pidns(setup))
+		be_woken_by(birth.ends[0]);
+	shim.reaper = start_reaper(&birth);
 	close(birth.ends[1]);
 	shim.link = birth.ends[0];
 	/* Now that the reaper has been born without it. */
@@ -361,7 +459,7 @@ static struct cgroup *contain(struct cgroup *cgroup, const struct options *opt,
 {
 	char why[256];
 
-	if (opt->contain == CONTAIN_TREE)
+	if (opt->contain == CONTAIN_TREE || opt->contain == CONTAIN_PIDNS)
 		return NULL;
 	if (cgroup_make(cgroup, opt->contain == CONTAIN_AUTO, why, sizeof(why)))
 		return cgroup;
@@ -394,6 +492,7 @@ int main(int argc, char **argv)
 		.status = &status,
 		.watches = &watches,
 		.signals = descriptor_above_2(signals_open()),
+		.contain = opt.contain == CONTAIN_PIDNS ? "pidns" : "tree",
 		.link = -1,
 		.shim = getpid(),
 		.front = getpid(),
@@ -404,7 +503,10 @@ int main(int argc, char **argv)
 		die("cannot open a signalfd: %s", strerror(errno));
 	/* The last thing that can fail before there is somebody to clear it away. */
 	setup.cgroup = contain(&cgroup, &opt, &status);
+	if (setup.cgroup != NULL)
+		setup.contain = "cgroup";
 	tree.cgroup = setup.cgroup;
+	tree.outside = -1;
 	if (setup.shim == 1)
 		outcome = be_pid_1(&setup);
 	else if (has_children())

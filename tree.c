@@ -591,6 +591,18 @@ void tree_open(struct tree *tree)
 		descriptor_above_2(proc_open_file(tree->proc, tree->owner, path));
 }
 
+void tree_open_inside(struct tree *tree)
+{
+	tree->outside = tree->proc;
+	tree->proc = -1;
+	tree_open(tree);
+}
+
+pid_t tree_number_outside(const struct tree *tree, pid_t pid)
+{
+	return tree->outside < 0 ? pid : proc_number_outside(tree->outside, pid);
+}
+
 void tree_pardon(struct tree *tree)
 {
 	/* Most of it has never been touched, and reading costs no memory. */

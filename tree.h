@@ -43,8 +43,9 @@ struct member {
 /* Large: to be placed in static storage, where it costs nothing until it is used. */
 struct tree {
 	pid_t owner;
-	int proc;		     /* /proc, or -1 */
-	int own_children;	     /* the owner's own children file, or -1 */
+	int proc;	  /* /proc, or -1 */
+	int own_children; /* the owner's own children file, or -1 */
+	int outside; /* /proc of the namespace above, where callers live; -1: we too */
 	const struct cgroup *cgroup; /* the tree's own, or NULL */
 	bool no_pidfd;		     /* the kernel refuses pidfds */
 	bool no_pidfd_info;
@@ -73,6 +74,15 @@ struct tree_report {
  * two descriptors, close-on-exec and above 2; cannot fail.
  */
 void tree_open(struct tree *tree);
+
+/*
+ * Makes TREE the descendants of the calling process, process 1 of a new PID namespace
+ * with a /proc of its own. OUTSIDE gets the /proc that TREE had.
+ */
+void tree_open_inside(struct tree *tree);
+
+/* The number by which our caller knows the descendant PID. */
+pid_t tree_number_outside(const struct tree *tree, pid_t pid);
 
 /*
  * Forgets whom tree_kill() has reached: a number may have gone, by way of its own parent,
