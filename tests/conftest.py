@@ -70,4 +70,6 @@ def absent():
     """Gives the environment in which treewrap finds no file of a name."""
     if not tw.is_dynamic(tw.TREEWRAP):
         pytest.skip("nothing can be preloaded into this build")
+    # The loader passes over one that is missing.
+    assert os.path.exists(tw.adversary("absent.so"))
     return lambda name: {"LD_PRELOAD": tw.adversary("absent.so"), "ABSENT": name}

@@ -51,7 +51,7 @@ def run(*words, **keywords):
     ("EMFILE", "socketpair", [], "cannot make a socket pair: Too many open files"),
     ("EAGAIN", "clone", [], "cannot fork: Resource temporarily unavailable"),
     ("EMFILE", "signalfd4", [], "cannot open a signalfd: Too many open files"),
-    ("EINVAL", "subreaper", [], "this kernel knows no subreapers: run treewrap as PID 1"),
+    ("EINVAL", "subreaper", [], "this kernel knows no subreapers: use --contain pidns, or run treewrap as PID 1"),
     ("EMFILE", "pipe2", [], "cannot run 'echo': Too many open files"),
     ("EAGAIN", "clone_vm", [], "cannot run 'echo': Resource temporarily unavailable"),
     ("EMFILE", "pidfd_open", ["--watch-parent"],
@@ -300,14 +300,11 @@ def test_stopped_command_as_pid_1():
 
 # ---- kernels without children files ----
 
-WITHOUT = {"LD_PRELOAD": tw.adversary("childless.so")}
-
-
-def test_without_children_files_to_the_tree():
+def test_without_children_files_to_the_tree(absent):
     process = tw.start("--forward-to", "tree", "sh", "-c",
                        "sh -c 'trap \"exit 0\" USR1; echo ready; while :; do sleep 0.01; done' & "
                        "trap 'wait; exit 5' USR1; echo ready; while :; do sleep 0.01; done",
-                       env=WITHOUT)
+                       env=absent("children"))
     tw.ready(process), tw.ready(process)
     process.send_signal(signal.SIGUSR1)
     assert tw.finish(process).status == 5
