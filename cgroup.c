@@ -224,6 +224,7 @@ static const char *next_directory(struct proc_entries *entries)
 	return NULL;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX. */
 static unsigned visit_below(int directory, int depth, void (*visit)(pid_t, void *),
 			    void *argument)
 {
@@ -287,6 +288,7 @@ struct cgroup_usage cgroup_usage(const struct cgroup *cgroup)
 
 /* ---- making and removing ---- */
 
+/* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX. */
 static bool remove_below(int directory, const char *name, int depth)
 {
 	struct proc_entries entries = {

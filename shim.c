@@ -42,7 +42,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The reaper's; its deepest call takes a tenth of it. */
+/* The reaper's; its deepest call takes a tenth of it, half if cgroups are nested deeply.
+ */
 #define REAPER_STACK_SIZE (256 * 1024)
 #define SHIM_STACK_SIZE	  (256 * 1024)
 
