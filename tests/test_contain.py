@@ -383,6 +383,8 @@ def test_fork_bomb_against_the_kernel(group, mark, pids_limit, contain, kill):
     ratios = []
     for _ in range(5):
         kernel = kill(group, procs, bomb, grown)
+        tw.until(lambda: not tw.reap_adopted() and int(pids.read_text()) == 0, 30,
+                 "room for the next")
         process = tw.start_with(["sh", "-c", JOIN, procs, group], "--contain", contain, "-k", "0",
                                 "--stop-on", "USR1", *bomb)
         grown()
