@@ -44,6 +44,10 @@ REFUSED = ["pidfd_open", "pidfd_info", "pidfd_send_signal", "clone3", "close_ran
            "timerfd_create", "signalfd4"]
 
 
+HIERARCHY = next((root for root in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")
+                  if os.path.exists(root + "/cgroup.controllers")), None)
+
+
 class Plan:
     """What a round does: everything that is left to chance, decided before it begins."""
 
@@ -83,6 +87,12 @@ class Plan:
         self.timeout = None
         if needed or rng.random() < 0.3:
             self.timeout = rng.uniform(0.001, 0.3)
+        self.contain = rng.choice(["tree", "tree", "cgroup", "pidns"])
+        # These are root's here; and out of its namespace nothing can be left.
+        if os.geteuid() != 0 or (self.contain == "pidns" and self.leftovers == "leave"):
+            self.contain = "tree"
+        if self.contain == "cgroup" and HIERARCHY is None:
+            self.contain = "tree"
 
     def __repr__(self):
         return ", ".join("%s=%s" % item for item in vars(self).items())
@@ -90,7 +100,7 @@ class Plan:
     def options(self, status_fd, watch_fd, watch_pid):
         words = ["--status-fd", status_fd, "--leftovers", self.leftovers,
                  "--kill-after", "%.4f" % self.kill_after, "--stop-scope", self.scope,
-                 "--forward-to", self.forward, "--verify-for", "50"]
+                 "--forward-to", self.forward, "--verify-for", "50", "--contain", self.contain]
         if self.leftovers in ("stop", "fail"):
             words += ["--linger", "%.4f" % self.linger]
         for name in self.ladder:
@@ -303,6 +313,9 @@ class Round:
         left = any_child()
         check(left is None, "left to us", tw.describe(tw.marked(self.mark)),
               tw.describe([left] if isinstance(left, int) else []))
+        if plan.contain == "cgroup":
+            check(not [name for name in os.listdir(HIERARCHY)
+                       if name.startswith("treewrap-%d-" % self.shim)], "a cgroup is left")
 
     # ---- what was told ----
 
