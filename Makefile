@@ -8,6 +8,7 @@
 #   make coverage     all tests, and which lines they reached
 #   make fuzz         each parser against random input, FUZZ_SECONDS long
 #   make chaos        rounds of chance, thousands: SEED= to have the same again
+#   make model        installs spin if missing, checks the models in models/ (minutes)
 #   make install      PREFIX= DESTDIR=
 #   make clean
 
@@ -144,8 +145,12 @@ lint: build-packages lint-packages
 		'clang-tidy --quiet "$$1" -- $(STANDARD) 2>/dev/null' clang-tidy
 	cppcheck --quiet --std=c11 --enable=warning,style,performance,portability \
 		--error-exitcode=1 --inline-suppr --suppress=unusedStructMember $(SOURCES)
-	shellcheck .ci/run $(wildcard *.sh tests/*.sh)
+	shellcheck .ci/run $(wildcard *.sh tests/*.sh models/*.sh)
 	mandoc -T lint -W warning treewrap.1
+
+model:
+	@sh packages.sh spin gcc libc6-dev
+	@sh models/check.sh
 
 build-packages:
 	@sh packages.sh gcc libc6-dev make libcap-ng-dev procps
@@ -168,4 +173,4 @@ clean:
 	rm -rf treewrap *.o *.d build tests/bin compile_commands.json
 
 .PHONY: all demo check chaos adversaries build-packages test-packages install clean lint \
-	lint-packages sanitize coverage fuzz
+	lint-packages sanitize coverage fuzz model
