@@ -46,6 +46,9 @@
  * any more. (A large family dies unseen by us until its parent, the last, has died.) */
 #define STUCK_ROUNDS 10
 
+/* After so many rounds those that were killed before are looked at again. */
+#define PARDON_ROUNDS 4
+
 /* More members than this are a crowd, whose deaths are taken once in so much time. */
 #define CROWD	 64
 #define BATCH_NS (2 * NS_PER_MS)
@@ -213,9 +216,9 @@ static unsigned kill_round(struct reaper *r)
 	}
 	r->idle_rounds =
 		r->died == r->died_before_round && r->rounds > 0 ? r->idle_rounds + 1 : 0;
-	/* Nobody else and no death for some time: is it one that took a dead one's
-	 * number? */
-	if (reached == 0 && r->idle_rounds >= STUCK_ROUNDS)
+	/* A living one may have taken a dead one's number, and others may keep us busy.
+	 */
+	if (r->rounds % PARDON_ROUNDS == PARDON_ROUNDS - 1)
 		tree_pardon(r->tree);
 	r->killed += reached;
 	r->died_before_round = r->died;

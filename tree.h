@@ -86,7 +86,7 @@ pid_t tree_number_outside(const struct tree *tree, pid_t pid);
 
 /*
  * Forgets whom tree_kill() has reached: a number may have gone, by way of its own parent,
- * to a new member. For when a round has found nobody else.
+ * to a new member, which would be left out for ever. To be called now and then.
  */
 void tree_pardon(struct tree *tree);
 

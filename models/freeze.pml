@@ -34,7 +34,8 @@
  *   threads; members that send SIGCONT, and so the bound of 64 walks that is for them;
  *   uninterruptible sleep, no permission, --verify-for; subreapers among the members;
  *   time, but for the above; kernels without pidfds or /proc; PID 1.
- * Variants that must fail (see check.sh): NO_FREEZE, PARDON_WHEN_IDLE, SLOW_DEATHS,
+ * Variants that must fail (see check.sh): NO_FREEZE, PARDON_WHEN_IDLE (a member that has
+ * taken a dead one's number makes an orphan for each round), SLOW_DEATHS,
  * END_ANY_TIME; with strangers NO_PARENT_PROOF, NO_MEETING, REAP_BETWEEN.
  */
 #ifndef N
@@ -54,7 +55,7 @@
 #define STOP_UNSEEN 1
 #define STOP_MOVING 2
 
-/* Rounds from one pardon to the next. */
+/* Rounds from one pardon to the next; in reaper.c some more. */
 #define PARDON_ROUNDS 2
 
 byte st[N];

@@ -44,6 +44,18 @@ def test_fork_bomb(pids_limit, kind, priority):
     assert lines[-1:] == ["status 124"]
 
 
+def test_heir_of_a_number(pids_limit):
+    """One that has a killed one's number is not passed over for ever."""
+    for _ in range(5):  # that it comes to the number in time is not for certain
+        lines, took = run_inside(
+            pids_limit(6000), tw.TREEWRAP, "--linger", "0", "-k", "0", "--verify-for", "60",
+            tw.adversary("heir"), "mark-escaped")
+        assert lines[-1:] == ["status 0"]
+        if "heir" in lines:
+            return
+    pytest.skip("nobody could take the number, the machine is too busy")
+
+
 def test_polite_end_of_a_fork_bomb(pids_limit):
     lines, took = run_inside(
         pids_limit(300), tw.TREEWRAP, "-t", "0.5", "-k", "0.5", "--verify-for", "60",
