@@ -45,7 +45,7 @@ check() {
 	case $claim in
 	asserts) compile=-DNOCLAIM\ -DSAFETY search= ;;
 	ends) compile=-DNFAIR=3 search="-a -f -N $claim" ;;
-	*) compile= search="-a -N $claim" ;;
+	*) compile='' search="-a -N $claim" ;;
 	esac
 	rm -rf "$room/one" && mkdir "$room/one" && cd "$room/one"
 	# shellcheck disable=SC2086 # lists of words
@@ -61,7 +61,7 @@ check() {
 	elif grep -q 'errors: [1-9]' out && ls ./*.trail >/dev/null 2>&1; then
 		result=fails
 	else
-		result=cut
+		result='cut'
 	fi
 	report $result "$expected" "$model" "$claim" "$@"
 }
