@@ -61,11 +61,12 @@ demo: build-packages
 
 check: build-packages test-packages
 	@$(MAKE) -s treewrap adversaries
-	@$(PYTEST) -q -n $(JOBS) -m 'not heavy' $(TESTS); first=$$?; \
-		$(PYTEST) -q -m heavy $(TESTS) && exit $$first
+	@$(PYTEST) -q -n $(JOBS) -m 'not heavy and not long' $(TESTS); first=$$?; \
+		$(PYTEST) -q -m 'heavy and not long' $(TESTS) && exit $$first
 
 chaos: build-packages test-packages
 	@$(MAKE) -s treewrap adversaries
+	@$(PYTEST) -q -m long $(TESTS)
 	@/usr/bin/python3 tests/bystander.py --rounds 1000 $(SEED:%=--seed %); first=$$?; \
 		/usr/bin/python3 tests/chaos.py --rounds 5000 --jobs $(JOBS) $(SEED:%=--seed %) && \
 		exit $$first
@@ -86,8 +87,8 @@ tests/bin/%.so: tests/preload/%.c
 define run-tests-of
 chmod 777 build/$(1); \
 export TREEWRAP=$(abspath build/$(1)/treewrap) TREEWRAP_BUILD=$(1); \
-$(PYTEST) -q -rs -n $(JOBS) -m 'not heavy' $(TESTS); first=$$?; \
-$(PYTEST) -q -rs -m heavy $(TESTS) && [ $$first = 0 ]; tests=$$?
+$(PYTEST) -q -rs -n $(JOBS) -m 'not heavy and not long' $(TESTS); first=$$?; \
+$(PYTEST) -q -rs -m 'heavy and not long' $(TESTS) && [ $$first = 0 ]; tests=$$?
 endef
 
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \

@@ -44,6 +44,7 @@ def test_fork_bomb(pids_limit, kind, priority):
     assert lines[-1:] == ["status 124"]
 
 
+@pytest.mark.long
 def test_heir_of_a_number(pids_limit):
     """One that has a killed one's number is not passed over for ever."""
     for _ in range(5):  # that it comes to the number in time is not for certain

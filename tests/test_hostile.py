@@ -79,7 +79,9 @@ def test_odd_processes_beside_a_bystander(kind):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("shape", [["3000", "deep"], ["10000"]], ids=["deep", "wide"])
+@pytest.mark.parametrize("shape", [
+    ["600", "deep"], ["3000"], pytest.param(["3000", "deep"], marks=pytest.mark.long),
+    pytest.param(["10000"], marks=pytest.mark.long)], ids=" ".join)
 def test_very_large_tree(pids_limit, shape):
     status, took = fight(["-k", "0", "--stop-on", "USR1", "--verify-for", "100"], "crowd",
                          *shape, beside=False, procs=pids_limit(11000), when_ready="USR1",
