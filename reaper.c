@@ -66,7 +66,7 @@ struct reaper {
 	struct tree *tree;
 	struct status *status;
 	struct watches *watches;
-	const char *contain;
+	enum contain contain;
 	struct cgroup *cgroup;
 	int signals, link;
 	pid_t shim, front, shim_group;

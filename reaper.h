@@ -21,7 +21,7 @@ struct reaper_setup {
 	struct tree *tree;
 	struct status *status;
 	struct watches *watches;
-	const char *contain;   /* what it came to: "tree", "cgroup", "pidns" */
+	enum contain contain;  /* what it came to, never CONTAIN_AUTO */
 	struct cgroup *cgroup; /* the run's own, or NULL; removed at the end */
 	int signals;	       /* from signals_open() */
 	int link;	       /* to the shim; -1: there is none, this process is PID 1 */

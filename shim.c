@@ -64,7 +64,7 @@ struct shim {
 
 static bool is_pidns(const struct reaper_setup *setup)
 {
-	return strcmp(setup->contain, "pidns") == 0;
+	return setup->contain == CONTAIN_PIDNS;
 }
 
 _Noreturn static void exit_as(const struct outcome *outcome)
@@ -379,7 +379,7 @@ static struct outcome be_shim(struct reaper_setup *setup)
 			die("this kernel knows no subreapers: use --contain pidns, or "
 			    "run "
 			    "treewrap as PID 1");
-		setup->contain = "pidns";
+		setup->contain = CONTAIN_PIDNS;
 	}
 	tree_open(setup->tree);
 	if (link_open(birth.ends) < 0)
@@ -454,20 +454,26 @@ static int end_before_start(const struct options *opt, struct status *status)
 	return ending.status;
 }
 
-/* The cgroup that OPT asks for, or NULL where it asks for none or leaves it to us. */
-static struct cgroup *contain(struct cgroup *cgroup, const struct options *opt,
-			      struct status *status)
+/* What holds the tree together: what the options ask for, or can be had. CGROUP is room
+ * for one. */
+static void contain(struct reaper_setup *setup, struct cgroup *cgroup)
 {
+	const struct options *opt = setup->opt;
 	char why[256];
 
+	setup->tree->outside = -1;
+	setup->contain = opt->contain == CONTAIN_AUTO ? CONTAIN_TREE : opt->contain;
 	if (opt->contain == CONTAIN_TREE || opt->contain == CONTAIN_PIDNS)
-		return NULL;
-	if (cgroup_make(cgroup, opt->contain == CONTAIN_AUTO, why, sizeof(why)))
-		return cgroup;
-	if (opt->contain == CONTAIN_CGROUP)
+		return;
+	if (cgroup_make(cgroup, opt->contain == CONTAIN_AUTO, why, sizeof(why))) {
+		setup->contain = CONTAIN_CGROUP;
+		setup->cgroup = cgroup;
+		setup->tree->cgroup = cgroup;
+	} else if (opt->contain == CONTAIN_CGROUP) {
 		die("--contain cgroup: %s; --contain tree needs nothing", why);
-	say_more(status, "no cgroup of our own: %s", why);
-	return NULL;
+	} else {
+		say_more(setup->status, "no cgroup of our own: %s", why);
+	}
 }
 
 int main(int argc, char **argv)
@@ -493,7 +499,6 @@ int main(int argc, char **argv)
 		.status = &status,
 		.watches = &watches,
 		.signals = descriptor_above_2(signals_open()),
-		.contain = opt.contain == CONTAIN_PIDNS ? "pidns" : "tree",
 		.link = -1,
 		.shim = getpid(),
 		.front = getpid(),
@@ -503,11 +508,7 @@ int main(int argc, char **argv)
 	if (setup.signals == -1)
 		die("cannot open a signalfd: %s", strerror(errno));
 	/* The last thing that can fail before there is somebody to clear it away. */
-	setup.cgroup = contain(&cgroup, &opt, &status);
-	if (setup.cgroup != NULL)
-		setup.contain = "cgroup";
-	tree.cgroup = setup.cgroup;
-	tree.outside = -1;
+	contain(&setup, &cgroup);
 	if (setup.shim == 1)
 		outcome = be_pid_1(&setup);
 	else if (has_children())

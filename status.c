@@ -338,7 +338,7 @@ static const char *scope_name(enum scope scope)
 
 /* ---- events ---- */
 
-void status_start(struct status *status, const struct options *opt, const char *contain,
+void status_start(struct status *status, const struct options *opt, enum contain contain,
 		  pid_t shim, pid_t pid)
 {
 	struct line line = {0};
@@ -346,7 +346,10 @@ void status_start(struct status *status, const struct options *opt, const char *
 	if (status->events.fd < 0)
 		return;
 	add(&line, "{\"event\":\"start\",\"shim\":%d,\"pid\":%d,\"contain\":\"%s\"",
-	    (int)shim, (int)pid, contain);
+	    (int)shim, (int)pid,
+	    contain == CONTAIN_CGROUP  ? "cgroup"
+	    : contain == CONTAIN_PIDNS ? "pidns"
+				       : "tree");
 	add(&line, ",\"command\":[");
 	const size_t name = line.length;
 	add_string(&line, opt->name);

@@ -103,7 +103,7 @@ void say_more(struct status *status, const char *format, ...)
 void say_for(struct status *status, const char *line);
 
 /* Events, see the spec, section 5. TO and SENDER as they were. */
-void status_start(struct status *status, const struct options *opt, const char *contain,
+void status_start(struct status *status, const struct options *opt, enum contain contain,
 		  pid_t shim, pid_t pid);
 void status_signal(struct status *status, int signo, pid_t sender, enum scope to);
 void status_stop(struct status *status, enum cause cause, unsigned processes);

@@ -598,7 +598,7 @@ def test_pidns_without_a_proc_to_mount(mark):
 
 def test_auto_without_subreapers(mark):
     process = tw.start_with([tw.adversary("refuse"), "22", "subreaper"], "--contain", "auto", "-t",
-                            "2", "-k", "0.2", tw.adversary("escape"), mark, *KINDS[:-1])
+                            "6", "-k", "0.2", tw.adversary("escape"), mark, *KINDS[:-1])
     tw.ready(process)
     result = tw.finish(process)
     assert (result.status, result.err) == (124, b"")
