@@ -22,7 +22,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # shellcheck disable=SC2086 # both are lists of words
 if ! { $as_root apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	$as_root apt-get install -qq -y --no-install-recommends $missing; } >"$log" 2>&1; then
+	$as_root apt-get install -o DPkg::Lock::Timeout=300 -qq -y --no-install-recommends $missing; } >"$log" 2>&1; then
 	cat "$log" >&2
 	exit 1
 fi
