@@ -9,6 +9,9 @@
 #   make fuzz         each parser against random input, FUZZ_SECONDS long
 #   make chaos        rounds of chance, thousands: SEED= to have the same again
 #   make model        installs spin if missing, checks the models in models/ (minutes)
+#   make check-worlds  the core of it in gVisor, Docker, qemu-user, and with little of /proc
+#   make check-kernels  ... on other kernels: Linux 5.10, 6.1, 6.12
+#   make static       treewrap-static, which needs no library where it runs
 #   make install      PREFIX= DESTDIR=
 #   make clean
 
@@ -55,6 +58,19 @@ compile_commands.json: Makefile
 		bear -- $(MAKE) -s --no-print-directory -B treewrap; \
 	fi
 
+static: static-packages
+	@$(MAKE) -s treewrap-static
+
+# musl brings neither the kernel's headers nor libcap-ng's: they get a folder of their own, for
+# glibc's must not come into sight.
+STATIC = -Os -Wno-format-truncation -s -static -ffunction-sections -fdata-sections -Wl,--gc-sections
+treewrap-static: $(SOURCES) $(HEADERS) static/fortify.c
+	@mkdir -p build/static
+	@ln -sfn /usr/include/linux /usr/include/asm-generic /usr/include/cap-ng.h \
+		/usr/include/$(shell gcc -print-multiarch)/asm build/static
+	musl-gcc $(STANDARD) $(WARN) $(STATIC) -idirafter build/static -o $@ $(SOURCES) \
+		static/fortify.c $(shell gcc -print-file-name=libcap-ng.a)
+
 demo: build-packages
 	@$(MAKE) -s treewrap
 	@sh demo.sh
@@ -70,6 +86,14 @@ chaos: build-packages test-packages
 	@/usr/bin/python3 tests/bystander.py --rounds 1000 $(SEED:%=--seed %); first=$$?; \
 		/usr/bin/python3 tests/chaos.py --rounds 5000 --jobs $(JOBS) $(SEED:%=--seed %) && \
 		exit $$first
+
+check-worlds: static worlds-packages
+	@sh packages.sh runsc docker.io qemu-user-static
+	@sh tests/worlds/worlds.sh
+
+check-kernels: static worlds-packages
+	@sh packages.sh qemu-system-x86 cpio debian-archive-keyring
+	@sh tests/worlds/kernels.sh
 
 adversaries: $(ADVERSARIES)
 
@@ -136,7 +160,7 @@ build/fuzz/%: tests/fuzz/%.c $(SOURCES) $(HEADERS)
 # takes what it is not shown the use of (the kernel's structures are written out whole) and
 # what the C library's headers declare for mistakes.
 lint: build-packages lint-packages
-	clang-format --dry-run -Werror $(SOURCES) $(HEADERS) $(wildcard tests/*.c tests/*/*.c)
+	clang-format --dry-run -Werror $(SOURCES) $(HEADERS) $(wildcard static/*.c tests/*.c tests/*/*.c)
 	@mkdir -p build/lint
 	gcc $(STANDARD) $(WARN) $(HARDEN) $(CFLAGS) -fanalyzer $(LINK) -o build/lint/by-gcc \
 		$(SOURCES) $(LIBS)
@@ -146,7 +170,7 @@ lint: build-packages lint-packages
 		'clang-tidy --quiet "$$1" -- $(STANDARD) 2>/dev/null' clang-tidy
 	cppcheck --quiet --std=c11 --enable=warning,style,performance,portability \
 		--error-exitcode=1 --inline-suppr --suppress=unusedStructMember $(SOURCES)
-	shellcheck .ci/run $(wildcard *.sh tests/*.sh models/*.sh)
+	shellcheck -x .ci/run $(wildcard *.sh tests/*.sh tests/*/*.sh models/*.sh)
 	mandoc -T lint -W warning treewrap.1
 
 model:
@@ -160,6 +184,12 @@ test-packages:
 	@sh packages.sh python3 python3-pytest python3-pytest-xdist python3-jsonschema \
 		bash util-linux procps tmux less mandoc strace mount
 
+static-packages: build-packages
+	@sh packages.sh musl-tools linux-libc-dev
+
+worlds-packages:
+	@sh packages.sh busybox-static util-linux mount
+
 lint-packages:
 	@sh packages.sh clang llvm libclang-rt-dev clang-tidy clang-format cppcheck shellcheck \
 		mandoc
@@ -171,7 +201,10 @@ install: treewrap
 	install -m 644 treewrap.1 $(DESTDIR)$(PREFIX)/share/man/man1/treewrap.1
 
 clean:
-	rm -rf treewrap *.o *.d build tests/bin compile_commands.json
+	rm -rf treewrap treewrap-static *.o *.d build tests/bin compile_commands.json
 
-.PHONY: all demo check chaos adversaries build-packages test-packages install clean lint \
+.PHONY: all static demo check check-worlds check-kernels chaos model lint sanitize coverage \
+	fuzz adversaries install clean build-packages test-packages static-packages \
+	worlds-packages lint-packages
+	worlds-packages install clean lint \
 	lint-packages sanitize coverage fuzz model

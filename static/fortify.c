@@ -1,7 +1,7 @@
 /*
  * What Debian's libcap-ng.a calls, built with glibc's -D_FORTIFY_SOURCE, and musl does
- * not have. Promises what the functions without "chk" promise, and no checks: these are in
- * libcap-ng's paths that treewrap does not take.
+ * not have. Promises what the functions without "chk" promise, and no checks: these are
+ * in libcap-ng's paths that treewrap does not take.
  */
 #include <stdarg.h>
 #include <stdio.h>
