@@ -8,7 +8,7 @@
 #   make coverage     all tests, and which lines they reached
 #   make fuzz         each parser against random input, FUZZ_SECONDS long
 #   make chaos        rounds of chance, thousands: SEED= to have the same again
-#   make model        installs spin if missing, checks the models in models/ (minutes)
+#   make model        models of the promises, checked by spin
 #   make check-worlds  the core of it in gVisor, Docker, qemu-user, and with little of /proc
 #   make check-kernels  ... on other kernels: Linux 5.10, 6.1, 6.12
 #   make static       treewrap-static, which needs no library where it runs
@@ -206,5 +206,3 @@ clean:
 .PHONY: all static demo check check-worlds check-kernels chaos model lint sanitize coverage \
 	fuzz adversaries install clean build-packages test-packages static-packages \
 	worlds-packages lint-packages
-	worlds-packages install clean lint \
-	lint-packages sanitize coverage fuzz model

@@ -1,11 +1,14 @@
 #!/bin/sh
-# core.sh beside|first|refused: the core of what treewrap promises, in whatever world this runs.
+# core.sh PART...: the core of what treewrap promises, in whatever world this runs.
 #
 #   beside   treewrap is one process among others
 #   first    treewrap is process 1: $FIRST TREEWRAP starts it as that
+#   cgroup   with --contain cgroup
+#   pidns    with --contain pidns
+#   control  some checks, quickly, for something that is not treewrap
 #   refused  there are no subreapers here, so treewrap is to say so and to run nothing
 #
-# Needs what busybox has. Prints a line for each check and at the end "TOTAL passed failed".
+# Needs what busybox has. Prints a line for each check, and "TOTAL passed failed" behind each part.
 #
 # That nothing is left is not looked up in /proc, which shows nothing in some of these worlds.
 # Every process of a tree inherits a descriptor that holds a lock, so if the lock is free when
@@ -13,21 +16,14 @@
 #
 # TREEWRAP   the program
 # FIRST      what makes it process 1, "unshare --pid --fork" for example
-# SIGNALLED  "no" where FIRST keeps us from signalling treewrap
+# shellcheck disable=SC2016 # what is not expanded here is by another shell
 set -u
 
 : "${TREEWRAP:?}" "${FIRST=}"
-part=$1
-passed=0 failed=0 runs=0
+all_passed=yes runs=0
 dir=$(mktemp -d)
 export dir
 trap 'rm -rf "$dir"' EXIT
-
-if [ "$part" = first ]; then
-	treewrap="$FIRST $TREEWRAP"
-else
-	treewrap=$TREEWRAP
-fi
 
 # ---- running treewrap ----
 
@@ -93,7 +89,7 @@ not_ok() {
 gives() {
 	if [ "$status" != "$2" ]; then
 		not_ok "$1" "status $status and not $2"
-	elif [ $left = yes ]; then
+	elif [ "$left" = yes ]; then
 		not_ok "$1" "something is left"
 	else
 		ok "$1"
@@ -226,7 +222,7 @@ watches() {
 }
 
 finish_launched() {
-	wait $pid 2>/dev/null
+	wait "$pid" 2>/dev/null
 	status=$?
 	if is_free; then left=no; else left=yes; fi
 }
@@ -332,7 +328,7 @@ parents() {
 	pid=$!
 	until_true are_up 2
 	kill -KILL $pid
-	wait $pid 2>/dev/null
+	wait "$pid" 2>/dev/null
 	is_true "--watch-parent" until_true is_free
 	is_true "... says why" until_true tells '"event":"end","cause":"parent".*"status":129'
 
@@ -349,7 +345,7 @@ parents() {
 leaving() {
 	run --leftovers leave sh -c "(setsid sh -c '$stay' &); until [ -s \$up ]; do sleep 0.01; done; exit 3"
 	is_true "leftovers leave" [ "$status" = 3 ]
-	is_true "... and are left" [ $left = yes ]
+	is_true "... and are left" [ "$left" = yes ]
 	kill -KILL "$(cat "$up")"
 	until_true is_free
 }
@@ -365,6 +361,7 @@ beside() {
 # ---- as process 1 ----
 
 first() {
+	treewrap="$FIRST $TREEWRAP"
 	common
 	run --leftovers leave true
 	gives "process 1 leaves nothing" 125
@@ -372,6 +369,26 @@ first() {
 	gives "it is process 1" 1
 	run sh -c 'trap "exit 6" USR1; kill -USR1 1; while :; do sleep 0.05; done'
 	gives "process 1 forwards" 6
+}
+
+# ---- held together by more than parentage ----
+
+contained() {
+	treewrap="$TREEWRAP --contain $part"
+	common
+	forwarding
+	run --status-fd 8 true
+	is_true "start tells how" tells "\"contain\":\"$part\""
+}
+
+cgroup() { contained; }
+pidns() { contained; }
+
+# Without treewrap: what of all this notices?
+control() {
+	statuses
+	timeouts
+	leftovers
 }
 
 # ---- where it cannot be done ----
@@ -384,6 +401,10 @@ refused() {
 	is_true "... and what to do" says 'PID 1'
 }
 
-$part
-echo "TOTAL $passed $failed"
-[ $failed = 0 ]
+for part; do
+	treewrap=$TREEWRAP passed=0 failed=0
+	$part
+	echo "TOTAL $passed $failed"
+	[ $failed = 0 ] || all_passed=no
+done
+[ $all_passed = yes ]
