@@ -91,7 +91,7 @@ check-worlds: static worlds-packages
 	@sh packages.sh runsc docker.io qemu-user-static
 	@sh tests/worlds/worlds.sh
 
-check-kernels: static worlds-packages
+check-kernels: static worlds-packages tests/bin/bomb
 	@sh packages.sh qemu-system-x86 cpio debian-archive-keyring
 	@sh tests/worlds/kernels.sh
 

@@ -5,6 +5,7 @@
 #   first    treewrap is process 1: $FIRST TREEWRAP starts it as that
 #   cgroup   with --contain cgroup
 #   pidns    with --contain pidns
+#   bombs    fork bombs: in a virtual machine only
 #   control  some checks, quickly, for something that is not treewrap
 #   refused  there are no subreapers here, so treewrap is to say so and to run nothing
 #
@@ -389,6 +390,22 @@ control() {
 	statuses
 	timeouts
 	leftovers
+}
+
+# ---- fork bombs ----
+
+# In a cgroup that holds so many processes.
+bombs() {
+	echo +pids >/sys/fs/cgroup/cgroup.subtree_control
+	mkdir /sys/fs/cgroup/bomb
+	echo 300 >/sys/fs/cgroup/bomb/pids.max
+	for contain in tree cgroup; do
+		for kind in setsid group; do
+			treewrap="sh /t/into.sh bomb $TREEWRAP --contain $contain"
+			run -t 1 -k 0 --verify-for 120 /t/bomb mark $kind
+			gives "a fork bomb, $kind, $contain" 124
+		done
+	done
 }
 
 # ---- where it cannot be done ----

@@ -55,7 +55,7 @@ kernel() { # SUITE VERSION
 		all_failed=$((all_failed + 1))
 		return
 	fi
-	boot "linux-$2" 1500 4 "$2" shell beside first pidns cgroup
+	boot "linux-$2" 1500 5 "$2" shell beside first pidns cgroup bombs
 	boot "linux-$2-init" 900 1 "$2" treewrap beside
 }
 
@@ -63,6 +63,7 @@ kernel() { # SUITE VERSION
 mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' | awk '$1 == "Debian" {print $2; exit}')
 room "$build/machine" || exit 1
 cp "$here/init.sh" "$build/machine/init"
+cp "$top/tests/bin/bomb" "$build/machine/t/" || exit 1
 (cd "$build/machine" && find . | cpio -o -H newc --quiet | gzip -1) >"$build/initrd" || exit 1
 kernel bullseye 5.10
 kernel bookworm 6.1

@@ -31,7 +31,7 @@ world() {
 	"$treewrap" -t "$seconds" "$@" </dev/null 2>&1 | head -c 1000000 | tr -d '\r' >"$log"
 	passed=$(grep -c '^ok ' "$log")
 	failed=$(grep -c '^FAIL ' "$log")
-	ends=$(grep -c '^TOTAL ' "$log")
+	ends=$(grep -c '^TOTAL' "$log")
 	grep '^FAIL ' "$log" | sed "s/^FAIL/FAIL $name:/"
 	if [ "$ends" != "$parts" ]; then
 		echo "FAIL $name: $ends of $parts parts came to their end:"

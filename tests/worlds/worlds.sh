@@ -59,6 +59,9 @@ within_mounts hidepid "mount -t proc -o hidepid=2 proc /proc" 1 \
 within_mounts no-proc "mount -t tmpfs none /proc" 2 \
 	"TREEWRAP=$treewrap FIRST='unshare --pid --fork' sh $core beside first"
 
+within_mounts chroot "mount -t proc proc $build/room/proc && mount --bind /dev $build/room/dev" 2 \
+	"TREEWRAP=/t/treewrap chroot $build/room /bin/sh /t/core.sh beside pidns"
+
 gvisor beside 100 1 "sh /t/core.sh refused"
 gvisor first 900 1 "FIRST='unshare -p -f sh /t/with-proc.sh' sh /t/core.sh first"
 gvisor no-proc 900 1 "FIRST='unshare -p -f' sh /t/core.sh first"
