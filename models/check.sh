@@ -68,7 +68,8 @@ check() {
 
 printf '%-8s %-7s %-32s %10s %7s  %s\n' model claim variant states depth result
 
-check holds guard safe MEMBERS=4
+check holds guard safe MEMBERS=5
+check holds guard safe MEMBERS=4 STOPS
 check holds guard safe MEMBERS=4 RELAY
 check holds guard cmd MEMBERS=4
 check holds guard ends MEMBERS=4 STOPS

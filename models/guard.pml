@@ -32,8 +32,7 @@
  * What is claimed, with DEAD = zombie or reaped:
  *   safe  When shim and reaper are dead, no member runs, or: both were killed by SIGKILL
  *         from outside and the later of them had not been told ECHILD yet ("before either
- *         could act": before the survivor had finished). Even then every member that one
- *         of them had signalled has its end pending. "Runs" is: lives, without SIGKILL
+ *         could act": before the survivor had finished). "Runs" is: lives, without SIGKILL
  *         pending; the command before its exec that still is to ask getppid() does not.
  *   cmd   When the reaper is dead, and the shim or not, the command is dead or has SIGKILL
  *         pending or ends by itself before its exec; if it has kept its PDEATHSIG.
@@ -68,6 +67,9 @@
 #define NO_SIGNAL 0
 #define BY_KILL	  1
 #define BY_CONT	  2
+
+/* Scratch of single steps, not part of a state. */
+hidden byte heir, c;
 
 byte st[INIT]; /* RELAY_ID stays UNBORN where there is none */
 byte parent[INIT];
@@ -141,7 +143,6 @@ inline notify(p)
 		fi;
 		c++
 	od;
-	c = 0;
 	if
 	:: parent[p] == INIT -> st[p] = REAPED
 	:: else ->
@@ -156,7 +157,6 @@ inline notify(p)
 #endif
 	fi;
 	/* Nothing of these is asked for any more: fewer states. */
-	heir = 0;
 	told[p] = false;
 	stopped[p] = false;
 	kill_pending[p] = false;
@@ -172,14 +172,10 @@ inline reap(owner)
 	childless[owner] = true;
 	do
 	:: c == INIT -> break
-	:: c < INIT ->
-		if
-		:: st[c] == ZOMBIE && parent[c] == owner -> st[c] = REAPED; parent[c] = 0
-		:: (st[c] == LIVE || st[c] == EXITING) && parent[c] == owner ->
-			childless[owner] = false
-		:: else
-		fi;
-		c++
+	:: c < INIT && st[c] == ZOMBIE && parent[c] == owner -> st[c] = REAPED; c++
+	:: c < INIT && (st[c] == LIVE || st[c] == EXITING) && parent[c] == owner ->
+		childless[owner] = false; c++
+	:: else -> c++
 	od;
 	c = 0
 }
@@ -191,59 +187,46 @@ inline kill_round(owner)
 	c = CMD;
 	do
 	:: c == MEMBERS -> break
-	:: c < MEMBERS ->
-		if
-		:: st[c] == LIVE ->
-			heir = parent[c];
-			do
-			:: heir == INIT || heir == owner -> break
-			:: else -> heir = parent[heir]
-			od;
-			kill_pending[c] = kill_pending[c] || heir == owner;
-			heir = 0
-		:: else
-		fi;
+	:: c < MEMBERS && st[c] == LIVE ->
+		heir = parent[c];
+		do
+		:: heir == INIT || heir == owner -> break
+		:: else -> heir = parent[heir]
+		od;
+		kill_pending[c] = kill_pending[c] || heir == owner;
 		c++
+	:: else -> c++
 	od;
 	c = 0
 }
 
-/* loop(), to ECHILD. One step waits and reaps, one looks at the link and the clock as the
- * first has found them. */
-inline loop(owner, killing, more)
+/* loop(), to ECHILD: wait and reap; then look at the link and the clock. A hangup that
+ * comes between is there in the next turn too. */
+inline loop(owner, killing, has_timeout)
 {
 	do
-	:: d_step { up(owner) && !turn && !childless[owner] &&
-		    (told[owner] || more || killing || (owner == REAPER && hup_at_reaper)) ->
-		hup = (owner == REAPER && hup_at_reaper);
-		ran = (st[CMD] != REAPED);
-		if
-		:: more || killing || told[owner] -> reap(owner)
-		:: else
-		fi;
-		more = false;
+	:: d_step { up(owner) && (told[owner] || killing || (owner == REAPER && hup_at_reaper)) ->
 		told[owner] = false;
-		turn = true }
-	:: d_step { up(owner) && turn && !childless[owner] ->
+		reap(owner) }
 		if
-		:: owner == REAPER && ran && st[CMD] == REAPED -> killing = true
+		:: atomic { up(owner) && childless[owner] -> break }
+		:: d_step { up(owner) && !childless[owner] ->
+			if
+			:: killing || (owner == REAPER && st[CMD] == REAPED) -> killing = true
 #ifndef NO_WATCH
-		:: hup -> killing = true
+			:: owner == REAPER && hup_at_reaper -> killing = true
 #endif
-		:: else
-		fi;
-		if
-		:: killing -> kill_round(owner)
-		:: else
-		fi;
-		hup = false;
-		ran = false;
-		turn = false }
-	/* A deadline, of those runs that have one. */
-	:: d_step { up(owner) && has_timeout && !killing && !childless[owner] ->
+			:: else
+			fi;
+			if
+			:: killing -> kill_round(owner)
+			:: else
+			fi }
+		fi
+	/* A deadline. */
+	:: d_step { up(owner) && owner == REAPER && !killing && has_timeout ->
 		killing = true;
 		kill_round(owner) }
-	:: atomic { up(owner) && childless[owner] -> break }
 	od
 }
 
@@ -251,8 +234,7 @@ inline loop(owner, killing, more)
 
 proctype Reaper()
 {
-	byte heir, c;
-	bool hup, ran, turn, killing, more, has_timeout;
+	bool killing, has_timeout;
 
 	st[REAPER] != UNBORN;
 	{
@@ -283,18 +265,16 @@ proctype Reaper()
 			d_step { up(REAPER) -> killing = true; kill_round(REAPER) }
 #endif
 		fi;
-		more = true;
-		loop(REAPER, killing, more);
+		told[REAPER] = true;
+		loop(REAPER, killing, has_timeout);
 		atomic { up(REAPER) -> st[REAPER] = EXITING }
 	} unless { st[REAPER] == EXITING }
-	d_step { notify(REAPER);
-		hup = false; ran = false; turn = false; killing = false; more = false; has_timeout = false }
+	d_step { notify(REAPER); killing = false; has_timeout = false }
 }
 
 proctype Shim()
 {
-	byte heir, c;
-	bool hup, ran, turn, killing, more, has_timeout, ended, some, reaper_lives;
+	bool killing, reaper_lives;
 
 	st[SHIM] != UNBORN;
 	{
@@ -319,28 +299,17 @@ proctype Shim()
 		atomic { up(SHIM) -> shim_has_reapers_end = false }
 		/* guard() */
 		do
-		:: /* reaper_has_ended() */
-			d_step { up(SHIM) ->
-				if
-				:: st[REAPER] == ZOMBIE ->
-					st[REAPER] = REAPED; ended = true
-				:: st[REAPER] != ZOMBIE && reaper_stop_told ->
-					reaper_stop_told = false; some = true
-				:: else
-				fi }
+		/* reaper_has_ended() */
+		:: atomic { up(SHIM) && st[REAPER] == ZOMBIE -> st[REAPER] = REAPED; break }
+		:: d_step { up(SHIM) && st[REAPER] != ZOMBIE ->
 			if
-			:: ended -> break
+			:: reaper_stop_told ->
+				reaper_stop_told = false; continue_process(REAPER)
 			:: else
-			fi;
-			if
-			:: some ->
-				d_step { up(SHIM) -> some = false; continue_process(REAPER) }
-			:: else
-			fi;
-			/* poll() */
+			fi }
+			/* poll(); where the link has hung up, the death is a moment away. */
 			atomic { up(SHIM) && (told[SHIM] || hup_at_shim || command_stopped) ->
-				told[SHIM] = false;
-				hup = hup_at_shim }
+				told[SHIM] = false }
 			if
 			:: command_stopped ->
 				/* stop_too() */
@@ -357,31 +326,25 @@ proctype Shim()
 					stop_pending = false;
 					reaper_lives = false }
 			:: else
-			fi;
-			if
-			:: hup -> atomic { up(SHIM) && st[REAPER] == ZOMBIE -> hup = false }
-			:: else
 			fi
 		od;
 		/* outcome_of_reaper(): reaper_take_over(), unless it ended by itself */
 		if
 		:: killed[REAPER] ->
 			d_step { up(SHIM) -> killing = true; kill_round(SHIM) }
-			loop(SHIM, killing, more)
+			loop(SHIM, killing, false)
 		:: else
 		fi;
 		atomic { up(SHIM) -> st[SHIM] = EXITING }
 	} unless { st[SHIM] == EXITING }
 	d_step { notify(SHIM);
-		hup = false; ran = false; turn = false; killing = false; more = false;
-		ended = false; some = false; reaper_lives = false;
+		killing = false; reaper_lives = false;
 		stop_pending = false; command_stopped = false; reaper_stop_told = false }
 }
 
 #ifdef RELAY
 proctype Relay()
 {
-	byte heir, c;
 
 	{
 		atomic { up(RELAY_ID) -> st[SHIM] = LIVE; parent[SHIM] = RELAY_ID }
@@ -396,7 +359,6 @@ proctype Relay()
 
 proctype Member(byte me)
 {
-	byte heir, c;
 
 	st[me] == LIVE;
 	if
