@@ -477,9 +477,10 @@ void tree_freeze(struct tree *tree)
 		return;
 	/*
 	 * A stopped process cannot fork, and a fork that was under way is over when its
-	 * process is seen stopped; so a walk that finds all at rest has found all. The
-	 * bound is for those that send SIGCONT or cannot be stopped: killing goes on
-	 * with what there is.
+	 * process is seen stopped; so a walk that finds all at rest has found all, unless
+	 * somebody has died meanwhile and handed his children over: they are met in the
+	 * next round. (See models/freeze.pml.) The bound is for those that send SIGCONT
+	 * or cannot be stopped: killing goes on with what there is.
 	 */
 	for (int walk = 0; walk < FREEZE_WALKS_MAX; walk++) {
 		forget(tree);
