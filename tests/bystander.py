@@ -106,7 +106,7 @@ def left_of(bystander, limit):
         left = [pid for pid in tw.children(os.getpid())
                 if bystander is None or pid != bystander.process.pid]
         reapers = [pid for pid in left if
-                   tw.read_proc(pid, "comm") in (b"tree-reaper\n", b"treewrap\n")]
+                   tw.read_proc(pid, "comm") in (b"tree-reaper\n", tw.COMM + b"\n")]
         for pid in reapers:
             os.waitpid(pid, os.WNOHANG)
         if not reapers or time.monotonic() > deadline:

@@ -235,7 +235,7 @@ class Round:
     def find_reaper(self, wait):
         while True:
             found = [pid for pid in tw.children(self.shim) if tw.state(pid) not in (None, "Z")]
-            if found and comm(self.shim) == b"treewrap":
+            if found and comm(self.shim) == tw.COMM:
                 self.reaper = found[0]
             if self.reaper or not wait or tw.state(self.shim) in (None, "Z"):
                 return
@@ -297,7 +297,7 @@ class Round:
         check(plan.action in ("kill shim", "kill both"), "treewrap was killed, not by us")
         # The reaper comes to us; treewrap has returned when it has.
         for pid in tw.children(os.getpid()):
-            if comm(pid) in (b"tree-reaper", b"treewrap"):
+            if comm(pid) in (b"tree-reaper", tw.COMM):
                 wait_ended(pid, "the reaper")
                 os.waitpid(pid, WALL)
 
@@ -536,13 +536,18 @@ def main():
         plan = Plan(arguments.seed, arguments.round)
         print(plan)
         return run_and_tell(arguments.seed, [arguments.round]) != 0
+    # Stopped in the middle, each ends what it has begun.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     jobs = []
     for job in range(arguments.jobs):
         pid = os.fork()
         if pid == 0:
-            failures = run_and_tell(arguments.seed,
-                                    range(job, arguments.rounds, arguments.jobs))
-            os._exit(min(failures, 100))
+            failures = 100
+            try:
+                failures = run_and_tell(arguments.seed,
+                                        range(job, arguments.rounds, arguments.jobs))
+            finally:
+                os._exit(min(failures, 100))
         jobs.append(pid)
     failures = sum(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0 for pid in jobs)
     print("%d rounds, %s" % (arguments.rounds, "FAILED" if failures else "no failure"))

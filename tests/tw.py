@@ -18,6 +18,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TREEWRAP = os.environ.get("TREEWRAP", os.path.join(ROOT, "treewrap"))
+COMM = os.path.basename(TREEWRAP)[:15].encode()  # of the shim; the reaper takes its own
 BIN = os.path.join(ROOT, "tests", "bin")
 LIMIT = 60  # seconds that any one run may take
 
