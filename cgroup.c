@@ -40,6 +40,7 @@ static bool read_own_path(char *path, size_t size)
 
 	if (file == NULL)
 		return false;
+	/* Ends with the file, as the loops over directories below end with them. */
 	while (!found && fgets(line, sizeof(line), file) != NULL) {
 		line[strcspn(line, "\n")] = '\0';
 		found = strncmp(line, "0::/", 4) == 0 && strlen(line + 3) < size;
@@ -55,6 +56,7 @@ static void unescape(char *text)
 {
 	char *to = text;
 
+	/* Ends: every turn moves FROM, and never past the end. */
 	for (const char *from = text; *from != '\0'; to++) {
 		if (from[0] == '\\' && strspn(from + 1, "01234567") >= 3) {
 			*to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 |
@@ -164,15 +166,10 @@ static int open_file(int directory, const char *name, int flags)
 static int64_t read_number(int directory, const char *name, const char *key)
 {
 	char text[1024];
-	const int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0)
-		return -1;
-	const ssize_t got = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[got > 0 ? got : 0] = '\0';
+	proc_read_text(openat(directory, name, O_RDONLY | O_CLOEXEC), text, sizeof(text));
 	const char *at = strstr(text, key);
-	return at == NULL || got <= 0 ? -1 : strtoll(at + strlen(key), NULL, 10);
+	return at == NULL || text[0] == '\0' ? -1 : strtoll(at + strlen(key), NULL, 10);
 }
 
 bool cgroup_is_populated(const struct cgroup *cgroup)
@@ -193,11 +190,8 @@ bool cgroup_holds(const struct cgroup *cgroup, int fd)
 {
 	char text[4096];
 	const size_t length = strlen(cgroup->path);
-	const ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
-	if (fd >= 0)
-		close(fd);
-	text[got > 0 ? got : 0] = '\0';
+	proc_read_text(fd, text, sizeof(text));
 	/* The line of version 2 is the last; its path may go on below ours. */
 	const char *line = strstr(text, "0::");
 	while (line != NULL && line != text && line[-1] != '\n')
@@ -308,7 +302,7 @@ bool cgroup_needs_override(const struct cgroup *cgroup)
 {
 	struct stat st;
 
-	return fstat(cgroup->place, &st) == 0 &&
+	return cgroup != NULL && fstat(cgroup->place, &st) == 0 &&
 	       (st.st_uid != geteuid() || (st.st_mode & S_IWUSR) == 0);
 }
 

@@ -22,8 +22,7 @@ struct entry {
 	char name[];
 };
 
-/* The whole of a short file into TEXT as a string; "" if it cannot be read. */
-static void read_text(int fd, char *text, size_t size)
+void proc_read_text(int fd, char *text, size_t size)
 {
 	const ssize_t got = fd < 0 ? 0 : read(fd, text, size - 1);
 
@@ -40,6 +39,25 @@ static void read_link(int directory, const char *name, char *text, size_t size)
 }
 
 /*
+ * A process's numbers in STATUS, its status file: one for each PID namespace that it is
+ * in, from that of the /proc down to its own, INNERMOST. Returns how many are listed.
+ */
+static int namespace_numbers(const char *status, long *innermost)
+{
+	static const char key[] = "\nNSpid:";
+	const char *at = strstr(status, key);
+	int count = 0;
+
+	if (at == NULL)
+		return 0;
+	at += strlen(key);
+	/* Ends: every turn takes a number, and the line has an end. */
+	for (char *end; *at == '\t'; at = end, count++)
+		*innermost = strtol(at, &end, 10);
+	return count;
+}
+
+/*
  * Is PROC of our own PID namespace? Elsewhere we have another number, but it may be the
  * same by chance: there, we have a list of them, from that namespace's down to ours.
  */
@@ -47,15 +65,15 @@ static bool is_ours(int proc)
 {
 	char text[4096];
 
+	long innermost;
+
 	read_link(proc, "self", text, sizeof(text));
 	if (strtol(text, NULL, 10) != getpid())
 		return false;
-	read_text(openat(proc, "self/status", O_RDONLY | O_CLOEXEC), text, sizeof(text));
-	const char *numbers = strstr(text, "\nNSpid:\t");
-	if (numbers == NULL)
-		return true;
-	numbers += strlen("\nNSpid:\t");
-	return numbers[strcspn(numbers, "\t\n")] != '\t';
+	proc_read_text(openat(proc, "self/status", O_RDONLY | O_CLOEXEC), text,
+		       sizeof(text));
+	/* None: a kernel that does not list them. */
+	return namespace_numbers(text, &innermost) <= 1;
 }
 
 int proc_open(void)
@@ -141,24 +159,6 @@ bool proc_lives(int process)
 	return read_stat(fd, &stat) && !proc_is_over(&stat);
 }
 
-/* The last number on the line of STATUS that begins with KEY, or -1. */
-static long last_number(const char *status, const char *key)
-{
-	const char *line = strstr(status, key);
-	long number = -1;
-
-	if (line == NULL)
-		return -1;
-	line += strlen(key);
-	/* Ends: every turn takes a number, and the line has an end. */
-	while (*line == '\t') {
-		char *end;
-		number = strtol(line, &end, 10);
-		line = end;
-	}
-	return number;
-}
-
 /* Does the process NUMBER of PROC descend from ANCESTOR? */
 static bool descends(int proc, pid_t number, pid_t ancestor)
 {
@@ -181,13 +181,16 @@ pid_t proc_number_outside(int outside, pid_t pid)
 	char text[4096];
 	struct proc_entries all = {.fd = -1};
 	pid_t number, found = pid;
+	long innermost;
 
 	read_link(outside, "self", text, sizeof(text));
 	const pid_t own = (pid_t)strtol(text, NULL, 10);
 	all.fd = openat(outside, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* Ends with the directory. */
 	while (all.fd >= 0 && found == pid && (number = proc_next_entry(&all)) != 0) {
-		read_text(proc_open_file(outside, number, "status"), text, sizeof(text));
-		if (last_number(text, "\nNSpid:") == pid &&
+		proc_read_text(proc_open_file(outside, number, "status"), text,
+			       sizeof(text));
+		if (namespace_numbers(text, &innermost) > 0 && innermost == pid &&
 		    descends(outside, number, own))
 			found = number;
 	}
@@ -208,14 +211,14 @@ bool proc_is_frozen(int proc, pid_t pid)
 	if (proc < 0)
 		return false;
 	/* Lines like "7:freezer:/some/group". */
-	read_text(proc_open_file(proc, pid, "cgroup"), text, sizeof(text));
+	proc_read_text(proc_open_file(proc, pid, "cgroup"), text, sizeof(text));
 	char *group = strstr(text, ":freezer:");
 	if (group == NULL)
 		return false;
 	group += strlen(":freezer:");
 	group[strcspn(group, "\n")] = '\0';
 	snprintf(path, sizeof(path), "/sys/fs/cgroup/freezer%s/freezer.state", group);
-	read_text(open(path, O_RDONLY | O_CLOEXEC), text, sizeof(text));
+	proc_read_text(open(path, O_RDONLY | O_CLOEXEC), text, sizeof(text));
 	return strncmp(text, "FROZEN", 6) == 0;
 }
 

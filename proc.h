@@ -39,6 +39,10 @@ struct proc_entries {
  */
 int proc_open(void);
 
+/* The whole of a short file into TEXT as a string; "" if it cannot be read or FD is -1.
+ * Closes FD. */
+void proc_read_text(int fd, char *text, size_t size);
+
 /* Opens PID's FILE below the directory PROC. -1 and errno if that fails. */
 int proc_open_file(int proc, pid_t pid, const char *file);
 

@@ -206,11 +206,12 @@ static unsigned signal_politely(struct reaper *r)
  */
 static unsigned kill_round(struct reaper *r)
 {
-	unsigned reached = 0;
+	const bool first = r->rounds == 0;
+	unsigned reached = first && r->cgroup != NULL ? tree_count_cgroup(r->tree) : 0;
 
 	/* All at once where the kernel can. Who has left the cgroup is found in the
 	 * rounds that follow. */
-	if (!tree_kill_cgroup(r->tree, &reached) || r->rounds > 0) {
+	if (!tree_kill_cgroup(r->tree) || !first) {
 		find_tree(r);
 		reached = tree_kill(r->tree);
 	}
@@ -700,25 +701,33 @@ static void leave_session(const struct reaper *r)
 	setsid();
 }
 
-static void keep_what_is_needed(const struct reaper *r)
+void reaper_settle(const struct reaper_setup *setup, const int more[], size_t count)
 {
-	int keep[7 + CGROUP_KEPT + WATCHES_MAX] = {
-		r->signals,	      r->link,	     r->status->errors.fd,
-		r->status->events.fd, r->tree->proc, r->tree->own_children,
-		r->tree->outside,
+	int keep[6 + CGROUP_KEPT + REAPER_KEEPS_MORE] = {
+		setup->signals,	   setup->status->errors.fd,  setup->status->events.fd,
+		setup->tree->proc, setup->tree->own_children, setup->tree->outside,
 	};
-	const size_t fixed = 7 + CGROUP_KEPT;
+	const size_t fixed = 6 + CGROUP_KEPT;
 
-	cgroup_keep(r->cgroup, keep + 7);
-	for (unsigned i = 0; i < r->watches->count; i++)
-		keep[fixed + i] = r->watches->watch[i].fd;
-	let_go(keep, fixed + r->watches->count,
-	       r->cgroup != NULL && cgroup_needs_override(r->cgroup));
-	status_own_errors(r->status);
+	cgroup_keep(setup->cgroup, keep + 6);
+	memcpy(keep + fixed, more, count * sizeof(more[0]));
+	let_go(keep, fixed + count, cgroup_needs_override(setup->cgroup));
+	status_own_errors(setup->status);
 	privs_seal();
 	/* The caller may have left us no descriptors; now there are some. */
-	if (r->tree->own_children < 0)
-		tree_open(r->tree);
+	if (setup->tree->own_children < 0)
+		tree_open(setup->tree);
+}
+
+/* What the reaper needs beside: its end of the link, and what is watched. */
+static void settle(const struct reaper_setup *setup)
+{
+	const struct watches *watches = setup->watches;
+	int more[REAPER_KEEPS_MORE] = {setup->link};
+
+	for (unsigned i = 0; i < watches->count; i++)
+		more[1 + i] = watches->watch[i].fd;
+	reaper_settle(setup, more, 1 + watches->count);
 }
 
 /* A signal that came before the exec: for the command, or it stops the run. */
@@ -834,7 +843,7 @@ static void look_at_what_came_first(struct reaper *r)
 	look_at_all_but_children(r, fds);
 }
 
-static void start(struct reaper *r, const struct inherited *inherited)
+static void start(struct reaper *r, const struct reaper_setup *setup)
 {
 	struct failure failure;
 
@@ -842,8 +851,8 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	r->timeout_at = r->opt->timeout_ns > 0
 				? clock_after(r->status->start_ns, r->opt->timeout_ns)
 				: NEVER;
-	if (command_start(&r->command, r->opt, inherited, r->cgroup, getpid(), r->front,
-			  r->shim_group) < 0) {
+	if (command_start(&r->command, r->opt, setup->inherited, r->cgroup, getpid(),
+			  r->front, r->shim_group) < 0) {
 		failure = (struct failure){STATUS_FAILED, errno, NULL};
 		say_failure(r, &failure);
 		enter(r, GONE);
@@ -854,12 +863,13 @@ static void start(struct reaper *r, const struct inherited *inherited)
 	const bool runs = decided && command_progress(&r->command, &failure);
 	/* Only now: what fails in here writes to errno, which the child was reading. */
 	privs_raise_priority();
-	keep_what_is_needed(r);
+	settle(setup);
 	/* After that: a terminal to report to can be opened anew only from its session.
 	 */
 	leave_session(r);
-	if (tree_blindness(r->tree) != NULL)
-		say_more(r->status, "%s", tree_blindness(r->tree));
+	const char *blindness = r->opt->verbose > 0 ? tree_blindness(r->tree) : NULL;
+	if (blindness != NULL)
+		say_more(r->status, "%s", blindness);
 	if (runs)
 		status_start(r->status, r->opt, r->contain, r->front,
 			     tree_number_outside(r->tree, r->command.pid));
@@ -931,7 +941,7 @@ struct outcome reaper_run(const struct reaper_setup *setup)
 {
 	struct reaper r = prepare(setup);
 
-	start(&r, setup->inherited);
+	start(&r, setup);
 	loop(&r);
 	return finish(&r);
 }

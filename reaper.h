@@ -39,6 +39,15 @@ struct reaper_setup {
  */
 struct outcome reaper_run(const struct reaper_setup *setup);
 
+#define REAPER_KEEPS_MORE (1 + WATCHES_MAX)
+
+/*
+ * For shim and reaper, once the command has got all that is its: lets go of everything
+ * but what SETUP and the COUNT (at most REAPER_KEEPS_MORE) descriptors of MORE are needed
+ * for to the end, and seals the process.
+ */
+void reaper_settle(const struct reaper_setup *setup, const int more[], size_t count);
+
 /*
  * For the shim whose reaper was killed: ends what the kernel has handed to this process,
  * by SIGKILL at once, and reports. SETUP->link is -1.

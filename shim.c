@@ -135,24 +135,6 @@ static int be_reaper(void *argument)
 
 /* ---- the shim's process ---- */
 
-static void keep_what_is_needed(const struct shim *shim)
-{
-	const struct reaper_setup *setup = shim->setup;
-	int keep[6 + CGROUP_KEPT] = {
-		setup->signals,		  shim->link,	     setup->status->errors.fd,
-		setup->status->events.fd, setup->tree->proc, setup->tree->own_children,
-	};
-
-	cgroup_keep(setup->cgroup, keep + 6);
-	let_go(keep, sizeof(keep) / sizeof(keep[0]),
-	       setup->cgroup != NULL && cgroup_needs_override(setup->cgroup));
-	status_own_errors(setup->status);
-	privs_seal();
-	/* The caller may have left us no descriptors; now there are some. */
-	if (setup->tree->own_children < 0)
-		tree_open(setup->tree);
-}
-
 /* What the reaper has to tell. */
 static void take_link(struct shim *shim)
 {
@@ -391,7 +373,7 @@ static struct outcome be_shim(struct reaper_setup *setup)
 	shim.link = birth.ends[0];
 	/* Now that the reaper has been born without it. */
 	privs_raise_priority();
-	keep_what_is_needed(&shim);
+	reaper_settle(setup, &shim.link, 1);
 	guard(&shim, &info);
 	return outcome_of_reaper(&shim, &info);
 }
@@ -507,7 +489,8 @@ int main(int argc, char **argv)
 	};
 	if (setup.signals == -1)
 		die("cannot open a signalfd: %s", strerror(errno));
-	/* The last thing that can fail before there is somebody to clear it away. */
+	/* A failure between here and the reaper's birth leaves an empty cgroup to the
+	 * next run's sweep. */
 	contain(&setup, &cgroup);
 	if (setup.shim == 1)
 		outcome = be_pid_1(&setup);

@@ -535,13 +535,10 @@ bool tree_is_populated(const struct tree *tree)
 	return tree->cgroup != NULL && cgroup_is_populated(tree->cgroup);
 }
 
-bool tree_kill_cgroup(struct tree *tree, unsigned *reached)
+bool tree_kill_cgroup(const struct tree *tree)
 {
-	if (tree->cgroup == NULL)
-		return false;
 	/* Why they are ours: the cgroup is, and nobody is in it but by our doing. */
-	*reached = tree_count_cgroup(tree);
-	return cgroup_kill(tree->cgroup);
+	return tree->cgroup != NULL && cgroup_kill(tree->cgroup);
 }
 
 unsigned tree_kill(struct tree *tree)

@@ -126,9 +126,9 @@ unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_
 
 /*
  * SIGKILL to all in the tree's cgroup, if it has one. False if this has to be done one by
- * one. *REACHED gets how many there were.
+ * one.
  */
-bool tree_kill_cgroup(struct tree *tree, unsigned *reached);
+bool tree_kill_cgroup(const struct tree *tree);
 
 /*
  * SIGKILL to every member in the list, children before parents: a parent killed first

@@ -19,34 +19,27 @@ static void add(struct watches *watches, int fd, short events, enum cause cause)
 	watches->watch[watches->count++] = (struct watch){fd, events, cause, false};
 }
 
-static void add_process(struct watches *watches, int fd, bool unpolled, enum cause cause)
-{
-	const short events = unpolled ? 0 : POLLIN;
-
-	watches->watch[watches->count++] = (struct watch){fd, events, cause, unpolled};
-}
-
 /*
- * A descriptor above 2 that stands for the process PID: its pidfd, or, where those are
- * refused (EPERM by filters) or not known yet, its directory in /proc, UNPOLLED. -1 and
- * errno if neither can be had; ESRCH if it is gone.
+ * WATCH on the process PID: by its pidfd, or, where those are refused (EPERM by filters)
+ * or not known yet, by its directory in /proc. Its descriptor is above 2. False and errno
+ * if neither can be had; ESRCH if it is gone.
  */
-static int open_process(pid_t pid, bool *unpolled)
+static bool open_process(struct watch *watch, pid_t pid, enum cause cause)
 {
 	const int pidfd = descriptor_above_2((int)syscall(SYS_pidfd_open, pid, 0));
 
-	*unpolled = pidfd < 0 && (errno == ENOSYS || errno == EPERM);
-	if (!*unpolled)
-		return pidfd;
+	*watch = (struct watch){pidfd, POLLIN, cause, false};
+	if (pidfd >= 0 || (errno != ENOSYS && errno != EPERM))
+		return pidfd >= 0;
 	const int why = errno;
 	const int proc = proc_open();
 	if (proc < 0) {
 		errno = why;
-		return -1;
+		return false;
 	}
-	const int process = proc_open_process(proc, pid);
+	*watch = (struct watch){proc_open_process(proc, pid), 0, cause, true};
 	close(proc);
-	return process;
+	return watch->fd >= 0;
 }
 
 static void watch_stdin(struct watches *watches, struct status *status)
@@ -66,8 +59,8 @@ static void watch_stdin(struct watches *watches, struct status *status)
 static void watch_parent(struct watches *watches, const struct options *opt,
 			 struct status *status)
 {
+	struct watch *watch = &watches->watch[watches->count];
 	const pid_t parent = getppid();
-	bool unpolled;
 
 	if (parent == 0) {
 		/* As under "docker exec": it lives outside our PID namespace. */
@@ -80,8 +73,7 @@ static void watch_parent(struct watches *watches, const struct options *opt,
 		    "be watched");
 		return;
 	}
-	const int fd = open_process(parent, &unpolled);
-	if (fd < 0)
+	if (!open_process(watch, parent, CAUSE_PARENT))
 		die("--watch-parent: cannot watch process %d: %s", (int)parent,
 		    strerror(errno));
 	/* It may have died, and its number gone to another, between the two calls; then
@@ -89,28 +81,28 @@ static void watch_parent(struct watches *watches, const struct options *opt,
 	if (getppid() != parent)
 		die("--watch-parent: the parent, process %d, is gone already",
 		    (int)parent);
-	add_process(watches, fd, unpolled, CAUSE_PARENT);
-}
-
-/* False if PID is gone. */
-static bool watch_pid(struct watches *watches, pid_t pid)
-{
-	bool unpolled;
-	const int fd = open_process(pid, &unpolled);
-	struct pollfd death = {.fd = fd, .events = POLLIN};
-
-	if (fd < 0 && errno == ESRCH)
-		return false;
-	if (fd < 0)
-		die("--watch-pid: cannot watch process %d: %s", (int)pid,
-		    strerror(errno));
-	add_process(watches, fd, unpolled, CAUSE_PID);
-	return unpolled ? proc_lives(fd) : poll(&death, 1, 0) == 0;
+	watches->count++;
 }
 
 bool watch_is_over(const struct watch *watch, short revents)
 {
 	return watch->unpolled ? !proc_lives(watch->fd) : revents != 0;
+}
+
+/* False if PID is gone. */
+static bool watch_pid(struct watches *watches, pid_t pid)
+{
+	struct watch *watch = &watches->watch[watches->count];
+
+	if (!open_process(watch, pid, CAUSE_PID)) {
+		if (errno == ESRCH)
+			return false;
+		die("--watch-pid: cannot watch process %d: %s", (int)pid,
+		    strerror(errno));
+	}
+	watches->count++;
+	struct pollfd death = {.fd = watch->fd, .events = watch->events};
+	return poll(&death, 1, 0) >= 0 && !watch_is_over(watch, death.revents);
 }
 
 bool watches_open(struct watches *watches, const struct options *opt,
