@@ -73,3 +73,21 @@ def absent():
     # The loader passes over one that is missing.
     assert os.path.exists(tw.adversary("absent.so"))
     return lambda name: {"LD_PRELOAD": tw.adversary("absent.so"), "ABSENT": name}
+
+
+@pytest.fixture
+def everybodys(mark):
+    """Copies programs to where any user gets at them; gives their paths."""
+    made = []
+
+    def copy(*paths):
+        for path in paths:
+            target = pathlib.Path("/var/tmp", "%s-%s" % (mark, os.path.basename(path)))
+            target.write_bytes(pathlib.Path(path).read_bytes())
+            target.chmod(0o755)
+            made.append(target)
+        return [str(path) for path in made]
+
+    yield copy
+    for path in made:
+        path.unlink()

@@ -13,7 +13,6 @@ import tw
 from test_terminal import Terminal
 
 KINDS = ["background", "setsid", "double", "group", "thread", "ignore", "stopped", "deep", "nested"]
-USER = 30000 + os.getpid() % 10000
 
 
 def hierarchy():
@@ -231,26 +230,23 @@ def test_twenty_at_once(group, mark):
 
 
 @pytest.mark.parametrize("contain", ["cgroup", "auto"])
-def test_delegated_to_a_user(group, mark, contain):
+def test_delegated_to_a_user(group, mark, contain, everybodys):
     """As systemd does it: the cgroup and its files are the user's, and an attribute says so."""
     own = group / "own"
     own.mkdir()
     os.setxattr(own, "user.delegate", b"1")
     for path in (own, own / "cgroup.procs", own / "cgroup.subtree_control", own / "cgroup.threads"):
-        os.chown(path, USER, USER)
-    program = pathlib.Path("/var/tmp", mark + "-treewrap")
-    program.write_bytes(pathlib.Path(tw.TREEWRAP).read_bytes())
-    program.chmod(0o755)
+        os.chown(path, tw.USER, tw.USER)
+    program, = everybodys(tw.TREEWRAP)
     try:
         process = subprocess.run(
-            ["sh", "-c", 'echo 0 >"$0/cgroup.procs"; exec "$@"', own, "setpriv", "--reuid", str(USER),
-             "--regid", str(USER), "--clear-groups", program, "--contain", contain, "sh", "-c",
-             "cat /proc/self/cgroup; setsid sleep 60 & exit 7", mark], capture_output=True,
-            stdin=subprocess.DEVNULL, timeout=tw.LIMIT)
+            ["sh", "-c", 'echo 0 >"$0/cgroup.procs"; exec "$@"', own,
+             *tw.as_user(program, "--contain", contain, "sh", "-c",
+                         "cat /proc/self/cgroup; setsid sleep 60 & exit 7", mark)],
+            capture_output=True, stdin=subprocess.DEVNULL, timeout=tw.LIMIT)
         assert process.returncode == 7 and b"/own/treewrap-" in process.stdout, process
         assert below(own) == []
     finally:
-        program.unlink()
         own.rmdir()
 
 
@@ -260,12 +256,9 @@ def test_delegated_to_a_user(group, mark, contain):
     ("mount -o remount,bind,ro {root}", b"cgroup v2 is mounted read-only"),
     ("mkdir -p /run/systemd; mount -t tmpfs none /run/systemd; mkdir /run/systemd/system",
      b"this cgroup is not delegated to us")])
-def test_refused_where_it_cannot_be_had(group, mark, tmp_path, setup, reason):
-    user = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"] if not setup \
-        else []
-    program = pathlib.Path("/var/tmp", mark + "-treewrap")
-    program.write_bytes(pathlib.Path(tw.TREEWRAP).read_bytes())
-    program.chmod(0o755)
+def test_refused_where_it_cannot_be_had(group, everybodys, setup, reason):
+    user = tw.as_user() if not setup else []
+    program, = everybodys(tw.TREEWRAP)
     had_run_systemd = os.path.exists("/run/systemd")
     try:
         for contain, status in (("cgroup", 125), ("auto", 0)):
@@ -282,7 +275,6 @@ def test_refused_where_it_cannot_be_had(group, mark, tmp_path, setup, reason):
                 assert (result.stdout, result.stderr) == (b"ran\n", b"")
             assert below(group) == []
     finally:
-        program.unlink()
         if not had_run_systemd:
             tw.try_rmdir("/run/systemd")
 
@@ -403,31 +395,25 @@ def test_fork_bomb_against_the_kernel(group, mark, pids_limit, contain, kill):
 
 # ---- pidns ----
 
-USERS = pytest.mark.parametrize("user", [None, USER], ids=["root", "user"])
+USERS = pytest.mark.parametrize("user", [None, tw.USER], ids=["root", "user"])
 
 
 @pytest.fixture
-def pidns(mark):
+def pidns(mark, everybodys):
     """Starts treewrap with --contain pidns, as another user too."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
-    program = pathlib.Path("/var/tmp", mark + "-treewrap")
-    escape = pathlib.Path("/var/tmp", mark + "-escape")
-    for source, copy in ((tw.TREEWRAP, program), (tw.adversary("escape"), escape)):
-        copy.write_bytes(pathlib.Path(source).read_bytes())
-        copy.chmod(0o755)
+    program, escape = everybodys(tw.TREEWRAP, tw.adversary("escape"))
 
     def start(user, *args, **keywords):
-        become = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"] if user else []
         return subprocess.Popen(
-            [*map(str, become), program, "--contain", "pidns", *map(str, args)],
+            [*(tw.as_user() if user else []), program, "--contain", "pidns", *map(str, args)],
             stdin=keywords.pop("stdin", subprocess.DEVNULL), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, bufsize=0,
             start_new_session=keywords.pop("start_new_session", True), **keywords)
 
     start.escape = lambda *more: [escape, mark, *KINDS[:-1], *more]
-    yield start
-    program.unlink(), escape.unlink()
+    return start
 
 
 @USERS
@@ -527,36 +513,22 @@ def test_pidns_on_a_terminal(mark):
     terminal = Terminal()
     terminal.prompt()
     try:
-        for line, name in (("$T --contain pidns $BIN/escape %s setsid" % mark, "treewrap"),):
-            terminal.type(line + "\n")
-            terminal.read_until(rb"ready\r\n")
-            for _ in range(3):
-                terminal.type(b"\x1a")
-                assert b"Stopped" in terminal.prompt()
-                terminal.type("fg\n")
-                terminal.read_until(rb"setsid[^\n]*\r\n")
-                terminal.foreground_runs(name)
-            terminal.type(b"\x03")
-            terminal.prompt()
-            assert terminal.run("echo $?") == b"130\n"
-            tw.until(lambda: not tw.marked(mark))
+        terminal.type("$T --contain pidns $BIN/escape %s setsid\n" % mark)
+        terminal.read_until(rb"ready\r\n")
+        for _ in range(3):
+            terminal.stop()
+            terminal.type("fg\n")
+            terminal.read_until(rb"setsid[^\n]*\r\n")
+            terminal.foreground_runs("treewrap")
+        terminal.type(b"\x03")
+        terminal.prompt()
+        assert terminal.run("echo $?") == b"130\n"
+        tw.until(lambda: not tw.marked(mark))
         terminal.type("$T --contain pidns sh -c 'echo ready; read line; echo \"<$line>\"'\n")
         terminal.read_until(rb"ready\r\n")
         terminal.type("hello\n")
         assert b"<hello>" in terminal.prompt()
-        terminal.type("$T --contain pidns bash --norc --noprofile --noediting -i\n")
-        assert b"job control" not in terminal.prompt()
-        terminal.type("sleep 77\n")
-        terminal.foreground_runs("sleep")
-        terminal.type(b"\x1a")
-        assert b"Stopped" in terminal.prompt()
-        terminal.type("fg\n")
-        terminal.foreground_runs("sleep")
-        terminal.type(b"\x03")
-        terminal.prompt()
-        terminal.type("exit 4\n")
-        terminal.prompt()
-        assert terminal.run("echo $?") == b"4\n"
+        terminal.check_shell("$T --contain pidns")
         assert terminal.run("jobs") == b""
     finally:
         terminal.close()
@@ -576,21 +548,15 @@ def test_pidns_refused(pidns, mark):
     assert result.stderr.count(b"\n") == 1
 
 
-def test_pidns_without_a_proc_to_mount(mark):
+def test_pidns_without_a_proc_to_mount(everybodys):
     """Where /proc is partly covered, as in many containers, an ordinary user gets no new one."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to cover a part of /proc")
-    program = pathlib.Path("/var/tmp", mark + "-treewrap")
-    program.write_bytes(pathlib.Path(tw.TREEWRAP).read_bytes())
-    program.chmod(0o755)
-    try:
-        result = subprocess.run(
-            ["unshare", "--mount", "sh", "-ec", 'mount -t tmpfs none /proc/irq; exec "$@"', "sh",
-             "setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", program,
-             "--contain", "pidns", "echo", "ran"], stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=tw.LIMIT)
-    finally:
-        program.unlink()
+    program, = everybodys(tw.TREEWRAP)
+    result = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", 'mount -t tmpfs none /proc/irq; exec "$@"', "sh",
+         *tw.as_user(program, "--contain", "pidns", "echo", "ran")], stdin=subprocess.DEVNULL,
+        capture_output=True, timeout=tw.LIMIT)
     assert result.returncode == 125 and result.stdout == b""
     assert result.stderr == b"treewrap: --contain pidns: cannot mount a /proc: " \
                             b"Operation not permitted\n"

@@ -366,32 +366,24 @@ def test_survivor_is_named(mark):
     process.stdout.close(), process.stderr.close()
 
 
-def test_survivor_we_may_not_signal(mark, tmp_path):
+def test_survivor_we_may_not_signal(mark, everybodys):
     """A set-user-ID descendant of an ordinary user's run."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to make a set-user-ID program")
     # Where the user nobody gets to, and set-user-ID works.
-    helper = pathlib.Path("/var/tmp") / mark
-    helper.write_bytes(pathlib.Path(tw.adversary("rootly")).read_bytes())
-    helper.chmod(0o4755)
-    program = pathlib.Path("/var/tmp") / (mark + "-treewrap")
-    program.write_bytes(pathlib.Path(tw.TREEWRAP).read_bytes())
-    program.chmod(0o755)
-    try:
-        process = subprocess.Popen([program, "-t", "2", "-k", "0.1", "--verify-for", "0.7",
-                                    str(helper), mark], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, user=65534, group=65534,
-                                   extra_groups=[], cwd="/", start_new_session=True)
-        tw.ready(process)
-        assert process.wait(10) == 125
-        err = process.stderr.read().decode() if not tw.marked(mark) else None
-        for pid in tw.marked(mark):
-            tw.kill(pid)
-        err = err or process.stderr.read().decode()
-        assert err.count("survived SIGKILL: permission denied") == 2
-        assert "2 processes left" in err
-    finally:
-        helper.unlink(), program.unlink()
+    program, helper = everybodys(tw.TREEWRAP, tw.adversary("rootly"))
+    os.chmod(helper, 0o4755)
+    process = subprocess.Popen([program, "-t", "2", "-k", "0.1", "--verify-for", "0.7", helper,
+                                mark], stdout=subprocess.PIPE, stderr=subprocess.PIPE, user=65534,
+                               group=65534, extra_groups=[], cwd="/", start_new_session=True)
+    tw.ready(process)
+    assert process.wait(10) == 125
+    err = process.stderr.read().decode() if not tw.marked(mark) else None
+    for pid in tw.marked(mark):
+        tw.kill(pid)
+    err = err or process.stderr.read().decode()
+    assert err.count("survived SIGKILL: permission denied") == 2
+    assert "2 processes left" in err
     process.stdout.close(), process.stderr.close()
     tw.reap_adopted()
 

@@ -12,34 +12,11 @@ import tw
 
 KINDS = ["background", "setsid", "double", "group", "thread", "name", "ignore", "stopped", "deep",
          "env"]
-USER = 20000 + os.getpid() % 10000  # no other test's, for limits count by user
 
 
 def need_root():
     if os.geteuid() != 0:
         pytest.skip("needs root, to make the surroundings")
-
-
-@pytest.fixture
-def everybodys(mark):
-    """Copies programs to where any user gets at them; gives their paths."""
-    made = []
-
-    def copy(*paths):
-        for path in paths:
-            target = pathlib.Path("/var/tmp", "%s-%s" % (mark, os.path.basename(path)))
-            target.write_bytes(pathlib.Path(path).read_bytes())
-            target.chmod(0o755)
-            made.append(target)
-        return [str(path) for path in made]
-
-    yield copy
-    for path in made:
-        path.unlink()
-
-
-def as_user(*command):
-    return ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", *command]
 
 
 def within(setup, *command, **keywords):
@@ -68,7 +45,7 @@ HIDDEN = b"treewrap: /proc hides the processes of other users: theirs are found 
 def test_proc_that_shows_less(mark, everybodys, setup, user, said):
     need_root()
     treewrap, escape = everybodys(tw.TREEWRAP, tw.adversary("escape"))
-    become = as_user() if user else []
+    become = tw.as_user() if user else []
     for options, status in ((["-t", "2.5"], 124), ([], 7)):
         process = within(setup, *become, treewrap, "-v", *options, "-k", "0.2", "--linger", "0",
                          escape, mark, *KINDS, *(["=", "exit", "7"] if status == 7 else []))
@@ -162,7 +139,7 @@ def test_no_more_processes(mark, everybodys, tmp_path, limit):
             parent.chmod(0o755)
     witness = tmp_path / "witness"
     process = subprocess.Popen(
-        [*map(str, as_user("prlimit", "--nproc=%d:%d" % (limit, limit), "--", treewrap, "-t", "2",
+        [*map(str, tw.as_user("prlimit", "--nproc=%d:%d" % (limit, limit), "--", treewrap, "-t", "2",
                            "-k", "0.2", "sh", "-c", '>"$0"; exec "$@"', witness, escape, mark,
                            "setsid", "double"))],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -278,7 +255,7 @@ def test_uninterruptible_sleep(mark, everybodys, tmp_path, user):
     try:
         tw.ready(server)
         process = subprocess.Popen(
-            [*map(str, as_user() if user else []), treewrap, "--stop-on", "USR1", "-k", "0.2",
+            [*map(str, tw.as_user() if user else []), treewrap, "--stop-on", "USR1", "-k", "0.2",
              "--verify-for", "3", "--status-fd", str(write), "sh", "-c",
              'true & exec "$0" "$1"', cat, str(directory / mark)],
             pass_fds=[write], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -335,7 +312,7 @@ def test_who_would_hold_the_reaper(mark, everybodys):
     """By ptrace, as the same user: while it is held no deadline would hold."""
     need_root()
     treewrap, seize = everybodys(tw.TREEWRAP, tw.adversary("seize"))
-    process = subprocess.Popen([*map(str, as_user()), treewrap, "-t", "3", "-k", "0", seize, mark],
+    process = subprocess.Popen([*map(str, tw.as_user()), treewrap, "-t", "3", "-k", "0", seize, mark],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0,
                                start_new_session=True)
     tw.ready(process)

@@ -73,6 +73,25 @@ class Terminal:
                     and all(tw.state(pid) not in ("T", None) for pid in members))
         tw.until(runs, what="%s in the foreground" % name)
 
+    def stop(self):
+        self.type(b"\x1a")
+        assert b"Stopped" in self.prompt()
+
+    def check_shell(self, wrap):
+        """An interactive shell behind WRAP has job control of its own."""
+        self.type(wrap + " bash --norc --noprofile --noediting -i\n")
+        assert b"job control" not in self.prompt()
+        self.type("sleep 77\n")
+        self.foreground_runs("sleep")
+        self.stop()
+        self.type("fg\n")
+        self.foreground_runs("sleep")
+        self.type(b"\x03")
+        self.prompt()
+        self.type("exit 4\n")
+        self.prompt()
+        assert self.run("echo $?") == b"4\n"
+
     def close(self):
         os.close(self.fd)
         deadline = time.monotonic() + 10
@@ -140,8 +159,7 @@ def test_ctrl_z_bg_fg(terminal, mark, wrap):
     terminal.type("%s/usr/bin/python3 -c '%s' %s\n" % (wrap, CATCHES_INT, mark))
     terminal.read_until(rb"ready\r\n")
     for _ in range(3):
-        terminal.type(b"\x1a")
-        assert b"Stopped" in terminal.prompt()
+        terminal.stop()
         assert b"Stopped" in terminal.run("jobs")
         before = {pid for pid in tw.marked(mark)}
         assert all(tw.state(pid) == "T" for pid in before
@@ -194,19 +212,7 @@ def test_a_command_that_ignores_ctrl_z(terminal, mark, wrap):
 
 
 def test_ctrl_z_inside_a_shell_inside_treewrap(terminal, mark):
-    terminal.type("$T -- bash --norc --noprofile --noediting -i\n")
-    out = terminal.prompt()
-    assert b"job control" not in out
-    terminal.type("sleep 77\n")
-    terminal.foreground_runs("sleep")
-    terminal.type(b"\x1a")
-    assert b"Stopped" in terminal.prompt()
-    terminal.type("fg\n")
-    terminal.foreground_runs("sleep")
-    terminal.type(b"\x03")
-    terminal.prompt()
-    assert terminal.run("exit 4").endswith(b"")
-    assert terminal.run("echo $?") == b"4\n"
+    terminal.check_shell("$T --")
 
 
 @WRAP
@@ -214,8 +220,7 @@ def test_ctrl_z_of_a_pipeline(terminal, mark, wrap):
     terminal.type("sh -c 'echo ready; sleep 60' %s | %scat | %scat\n" % (mark, wrap, wrap))
     terminal.read_until(rb"ready\r\n")
     time.sleep(0.3)
-    terminal.type(b"\x1a")
-    assert b"Stopped" in terminal.prompt()
+    terminal.stop()
     terminal.type("fg\n")
     terminal.foreground_runs("sh")
     terminal.type(b"\x03")
@@ -227,8 +232,7 @@ def test_ctrl_z_of_a_pipeline(terminal, mark, wrap):
 def test_timeout_during_a_stop(terminal, mark):
     terminal.type("$T -t 2 $BIN/escape %s\n" % mark)
     terminal.read_until(rb"ready\r\n")
-    terminal.type(b"\x1a")
-    assert b"Stopped" in terminal.prompt()
+    terminal.stop()
     tw.until(lambda: not tw.marked(mark), 8)
     assert b"Exit 124" in terminal.run("sleep 0.2; jobs")
 
@@ -328,8 +332,7 @@ def test_ctrl_z_behind_a_relay(terminal, mark):
     terminal.type("bash -c 'sleep 50 & exec $T $BIN/escape %s setsid'\n" % mark)
     terminal.read_until(rb"ready\r\n")
     for _ in range(5):
-        terminal.type(b"\x1a")
-        assert b"Stopped" in terminal.prompt()
+        terminal.stop()
         terminal.type(b"fg\n")
         terminal.read_until(rb"setsid[^\n]*\r\n")
         terminal.foreground_runs("treewrap")
@@ -362,8 +365,7 @@ def test_fg_continues_once(terminal, mark, wrap):
     terminal.type("%s/usr/bin/python3 -c '%s' %s\n" % (wrap, COUNTS_CONT, mark))
     terminal.read_until(rb"ready\r\n")
     for _ in range(3):
-        terminal.type(b"\x1a")
-        assert b"Stopped" in terminal.prompt()
+        terminal.stop()
         terminal.type(b"fg\n")
         terminal.read_until(rb"cont\r\n")
         terminal.foreground_runs("treewrap" if wrap else "python3")

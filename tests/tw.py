@@ -21,6 +21,7 @@ TREEWRAP = os.environ.get("TREEWRAP", os.path.join(ROOT, "treewrap"))
 COMM = os.path.basename(TREEWRAP)[:15].encode()  # of the shim; the reaper takes its own
 BIN = os.path.join(ROOT, "tests", "bin")
 LIMIT = 60  # seconds that any one run may take
+USER = 20000 + os.getpid() % 10000  # an ordinary one, no other test's: limits count by user
 
 _numbers = itertools.count()
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -115,6 +116,10 @@ def try_rmdir(path):
 def is_dynamic(program):
     with open(program, "rb") as file:
         return b"ld-linux" in file.read(4096)
+
+
+def as_user(*command):
+    return ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", *command]
 
 
 def start(*args, **keywords):
