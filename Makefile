@@ -2,12 +2,12 @@
 #
 #   make              the program
 #   make demo         installs what is missing to build, builds, shows what it does
-#   make check        installs what is missing to test, builds, runs all tests
+#   make check        installs what is missing to test, builds, runs the tests
 #   make lint         what compilers, analysers and formatters can find without running it
 #   make sanitize     all tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make coverage     all tests, and which lines they reached
 #   make fuzz         each parser against random input, FUZZ_SECONDS long
-#   make chaos        rounds of chance, thousands: SEED= to have the same again
+#   make chaos        the longest tests, thousands of rounds of chance: SEED= for the same
 #   make model        models of the promises, checked by spin
 #   make check-worlds  the core of it in gVisor, Docker, qemu-user, and with little of /proc
 #   make check-kernels  ... on other kernels: Linux 5.10, 6.1, 6.12
