@@ -46,8 +46,9 @@
  * any more. (A large family dies unseen by us until its parent, the last, has died.) */
 #define STUCK_ROUNDS 10
 
-/* After so many rounds those that were killed before are looked at again. */
-#define PARDON_ROUNDS 4
+/* So often those that were killed before are looked at again. Not in every few rounds: in
+ * a crowd that takes a part of this to die it would double the time. */
+#define PARDON_NS NS_PER_S
 
 /* More members than this are a crowd, whose deaths are taken once in so much time. */
 #define CROWD	 64
@@ -88,6 +89,7 @@ struct reaper {
 	int64_t verify_ends_at;
 	int64_t last_death_at;
 	int64_t round_began_at;
+	int64_t pardon_at;
 	unsigned rung;	       /* of the ladder, while stopping */
 	unsigned rounds;       /* of killing */
 	unsigned idle_rounds;  /* in a row, in which nothing died */
@@ -219,12 +221,14 @@ static unsigned kill_round(struct reaper *r)
 		r->died == r->died_before_round && r->rounds > 0 ? r->idle_rounds + 1 : 0;
 	/* A living one may have taken a dead one's number, and others may keep us busy.
 	 */
-	if (r->rounds % PARDON_ROUNDS == PARDON_ROUNDS - 1)
+	r->round_began_at = clock_now_ns();
+	if (r->round_began_at >= r->pardon_at) {
 		tree_pardon(r->tree);
+		r->pardon_at = clock_after(r->round_began_at, PARDON_NS);
+	}
 	r->killed += reached;
 	r->died_before_round = r->died;
 	r->rounds++;
-	r->round_began_at = clock_now_ns();
 	r->last_death_at = r->round_began_at;
 	/* Longer and longer where nothing dies, as in uninterruptible sleep. */
 	r->phase_ends_at = r->round_began_at +
@@ -278,6 +282,7 @@ static void enter_killing(struct reaper *r)
 	r->verify_ends_at = r->opt->verify_for_ns > 0
 				    ? clock_after(now, r->opt->verify_for_ns)
 				    : NEVER;
+	r->pardon_at = clock_after(now, PARDON_NS);
 	const unsigned reached = kill_round(r);
 	status_escalate(r->status, SIGKILL, reached);
 	say_more(r->status, "SIGKILL to %u process%s", reached, reached == 1 ? "" : "es");

@@ -55,7 +55,7 @@
 #define STOP_UNSEEN 1
 #define STOP_MOVING 2
 
-/* Rounds from one pardon to the next; in reaper.c some more. */
+/* Rounds from one pardon to the next; in reaper.c as many as come in a second. */
 #define PARDON_ROUNDS 2
 
 byte st[N];
