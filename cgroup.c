@@ -6,6 +6,7 @@
  * a descendant, see tree.c.
  */
 #include "cgroup.h"
+#include "clock.h"
 #include "kernel.h"
 #include "let_go.h"
 #include "proc.h"
@@ -28,6 +29,7 @@
 #define PREFIX	  "treewrap-"
 #define TRIES	  16
 #define DEPTH_MAX 16 /* of cgroups in ours that are looked into */
+#define STEPS_MAX 65536
 
 /* ---- where we are ---- */
 
@@ -282,33 +284,95 @@ struct cgroup_usage cgroup_usage(const struct cgroup *cgroup)
 
 /* ---- making and removing ---- */
 
-/* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX. */
-static bool remove_below(int directory, const char *name, int depth)
+/* The first cgroup below DIRECTORY into NAME. False if there is none. */
+static bool first_below(int directory, char name[NAME_MAX + 1])
 {
 	struct proc_entries entries = {
-		.fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-	const char *below;
+		.fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+	const char *found = entries.fd < 0 ? NULL : next_directory(&entries);
 
-	while (entries.fd >= 0 && depth < DEPTH_MAX &&
-	       (below = next_directory(&entries)) != NULL)
-		remove_below(entries.fd, below, depth + 1);
+	if (found != NULL)
+		snprintf(name, NAME_MAX + 1, "%s", found);
 	if (entries.fd >= 0)
 		close(entries.fd);
-	/* Fails with EBUSY if a process is in it or a cgroup below it is left. */
-	return unlinkat(directory, name, AT_REMOVEDIR) == 0;
+	return found != NULL;
 }
 
-bool cgroup_needs_override(const struct cgroup *cgroup)
+static bool step(int *at, const char *name)
 {
-	struct stat st;
+	const int fd = openat(*at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	return cgroup != NULL && fstat(cgroup->place, &st) == 0 &&
-	       (st.st_uid != geteuid() || (st.st_mode & S_IWUSR) == 0);
+	if (fd < 0)
+		return false;
+	close(*at);
+	*at = fd;
+	return true;
+}
+
+/*
+ * Removes what was made below *AT: down to a cgroup that has none below it, up, away with
+ * it, and on from there. (Without recursion: the command nested them as deeply as it
+ * liked.) What cannot be removed is noticed by who removes the top.
+ */
+static void remove_below(int *at)
+{
+	char name[NAME_MAX + 1];
+	int depth = 0;
+
+	/* Ends: nobody is in there to make more. The bound is for those outside. */
+	for (int i = 0; i < STEPS_MAX; i++) {
+		if (first_below(*at, name)) {
+			/* The command may have locked it up; EPERM: it is another's, and
+			 * may be open to us all the same. */
+			if ((fchmodat(*at, name, S_IRWXU, 0) < 0 && errno != EPERM) ||
+			    !step(at, name))
+				return;
+			depth++;
+			continue;
+		}
+		/* The first one there is the one that we come from. */
+		if (depth-- == 0 || !step(at, "..") || !first_below(*at, name) ||
+		    unlinkat(*at, name, AT_REMOVEDIR) < 0)
+			return;
+	}
+}
+
+/* False and errno if something is in NAME. */
+static bool remove_empty(int directory, const char *name)
+{
+	int at = directory;
+
+	if (unlinkat(directory, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return true;
+	at = openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (at < 0)
+		return false;
+	remove_below(&at);
+	close(at);
+	return unlinkat(directory, name, AT_REMOVEDIR) == 0;
 }
 
 bool cgroup_remove(struct cgroup *cgroup)
 {
-	return remove_below(cgroup->place, cgroup->name, 0);
+	if (!cgroup_is_populated(cgroup))
+		return remove_empty(cgroup->place, cgroup->name);
+	errno = EBUSY;
+	return false;
+}
+
+/* PREFIX and two numbers: nobody else gives such names. */
+static bool is_name_of_run(const char *name)
+{
+	const size_t prefix = strlen(PREFIX);
+
+	if (strncmp(name, PREFIX, prefix) != 0)
+		return false;
+	name += prefix;
+	const size_t first = strspn(name, "0123456789");
+	if (first == 0 || name[first] != '-')
+		return false;
+	name += first + 1;
+	return *name != '\0' && name[strspn(name, "0123456789")] == '\0';
 }
 
 /* Cgroups of runs whose processes were all killed: nobody holds their locks any more. */
@@ -319,14 +383,14 @@ static void sweep(int place)
 	const char *name;
 
 	while (entries.fd >= 0 && (name = next_directory(&entries)) != NULL) {
-		if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
+		if (!is_name_of_run(name))
 			continue;
 		const int old = openat(place, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (old < 0)
 			continue;
 		if (flock(old, LOCK_EX | LOCK_NB) == 0 &&
 		    read_number(old, "cgroup.events", "populated ") == 0)
-			remove_below(place, name, 0);
+			remove_empty(place, name);
 		close(old);
 	}
 	if (entries.fd >= 0)
@@ -336,10 +400,12 @@ static void sweep(int place)
 /* Makes the directory and takes its lock, before somebody else's sweep does. */
 static bool make_own(struct cgroup *cgroup)
 {
-	/* Ends: after so many tries; each fails only if a sweep has come between. */
+	/* Ends: after so many tries; each fails only if a sweep has come between. (In
+	 * another PID namespace there may be one with our number, but not at our time.)
+	 */
 	for (int i = 0; i < TRIES; i++) {
-		snprintf(cgroup->name, sizeof(cgroup->name), PREFIX "%d-%d",
-			 (int)getpid(), i);
+		snprintf(cgroup->name, sizeof(cgroup->name), PREFIX "%d-%lld",
+			 (int)getpid(), (long long)clock_now_ns());
 		if (mkdirat(cgroup->place, cgroup->name, 0755) < 0) {
 			if (errno == EEXIST)
 				continue;
@@ -374,7 +440,13 @@ static bool find_place(struct cgroup *cgroup, char *path, size_t path_size, bool
 		       char *why, size_t size)
 {
 	if (!read_own_path(path, path_size))
-		return explain(why, size, "there is no cgroup v2 here", 0);
+		return explain(why, size,
+			       "there is no cgroup v2 here, or its path is too long", 0);
+	if (strncmp(path, "/..", 3) == 0 && (path[3] == '/' || path[3] == '\0'))
+		return explain(why, size,
+			       "the cgroup that we are in is outside of this cgroup "
+			       "namespace",
+			       0);
 	cgroup->place = open_place(path);
 	if (cgroup->place < 0)
 		return explain(why, size, "cgroup v2 is not mounted where it can be seen",
@@ -396,7 +468,7 @@ static bool find_place(struct cgroup *cgroup, char *path, size_t path_size, bool
 
 bool cgroup_make(struct cgroup *cgroup, bool strictly, char *why, size_t size)
 {
-	char path[CGROUP_PATH_SIZE - CGROUP_NAME_SIZE - 1];
+	char path[CGROUP_PATH_SIZE - CGROUP_NAME_SIZE - 1], type[32];
 
 	*cgroup = (struct cgroup){-1, -1, -1, -1, -1, "", ""};
 	if (!find_place(cgroup, path, sizeof(path), strictly, why, size))
@@ -410,13 +482,19 @@ bool cgroup_make(struct cgroup *cgroup, bool strictly, char *why, size_t size)
 	}
 	snprintf(cgroup->path, sizeof(cgroup->path), "%s/%s",
 		 strcmp(path, "/") == 0 ? "" : path, cgroup->name);
+	proc_read_text(openat(cgroup->own, "cgroup.type", O_RDONLY | O_CLOEXEC), type,
+		       sizeof(type));
+	if (strncmp(type, "domain invalid", 14) == 0) {
+		remove_empty(cgroup->place, cgroup->name);
+		return explain(why, size, "this cgroup is threaded", 0);
+	}
 	cgroup->events = open_file(cgroup->own, "cgroup.events", O_RDONLY);
 	cgroup->procs = open_file(cgroup->own, "cgroup.procs", O_WRONLY);
 	cgroup->kill = open_file(cgroup->own, "cgroup.kill", O_WRONLY);
 	if (cgroup->events >= 0 && cgroup->procs >= 0)
 		return true;
 	explain(why, size, "cannot open the files of a cgroup", errno);
-	cgroup_remove(cgroup);
+	remove_empty(cgroup->place, cgroup->name);
 	return false;
 }
 

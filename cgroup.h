@@ -73,11 +73,10 @@ bool cgroup_kill(const struct cgroup *cgroup);
 
 struct cgroup_usage cgroup_usage(const struct cgroup *cgroup);
 
-/* True if CGROUP, which may be NULL, can be removed with CAP_DAC_OVERRIDE alone: in the
- * hierarchy's own root, which not even root may write to. */
-bool cgroup_needs_override(const struct cgroup *cgroup);
-
-/* Removes CGROUP and what was made below it. False and errno if something is in it. */
+/*
+ * Removes CGROUP and what was made below it. False and errno if something is in it, or if
+ * the modes do not let us: see privs_override().
+ */
 bool cgroup_remove(struct cgroup *cgroup);
 
 #endif

@@ -100,7 +100,7 @@ bool forward(const struct forwarding *f, const struct arrived *arrived,
 	else if (to == TO_GROUP)
 		forward_to_group(f, signo, value);
 	else
-		forward_to_tree(f, signo, value, 0);
+		forward_to_tree(f, signo, value, ANY_GROUP);
 	*forwarded = (struct forwarded){signo, to};
 	return true;
 }

@@ -5,7 +5,9 @@
 #include "let_go.h"
 #include "kernel.h"
 #include "privs.h"
+#include "proc.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -25,13 +27,37 @@ int descriptor_above_2(int descriptor)
 	return copy;
 }
 
+/* Those that /proc lists. False if it has no such list. */
+static bool close_listed(unsigned first, unsigned last)
+{
+	struct proc_entries entries = {
+		.fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+	const char *name;
+	uint8_t type;
+
+	if (entries.fd < 0)
+		return false;
+	/* Ends with the directory. */
+	while ((name = proc_next_name(&entries, &type)) != NULL) {
+		const unsigned long fd = strtoul(name, NULL, 10);
+		if (isdigit((unsigned char)name[0]) && fd >= first && fd <= last &&
+		    (int)fd != entries.fd)
+			close((int)fd);
+	}
+	close(entries.fd);
+	return true;
+}
+
 static void close_from_to(unsigned first, unsigned last)
 {
 	struct rlimit limit = {0, 0};
 
 	if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
 		return;
-	/* Older than Linux 5.9, or refused: one by one, up to what may be open. */
+	/* Older than Linux 5.9, or refused. */
+	if (close_listed(first, last))
+		return;
+	/* One by one, up to what may be open. */
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > 1048576)
 		limit.rlim_cur = 1048576;
 	for (unsigned fd = first; fd <= last && fd < limit.rlim_cur; fd++)

@@ -43,13 +43,25 @@ static bool map_user(uid_t user, gid_t group)
 	       write_file("/proc/self/gid_map", groups);
 }
 
+/*
+ * Mounts still come in from outside and none goes out. Where "/" is no mount point, as in
+ * most chroots, it is enough if the one below our new /proc is so. (A namespace of
+ * another user's is made so by the kernel.)
+ */
+static bool keep_mounts_in(bool with_user)
+{
+	return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0 ||
+	       (errno == EINVAL &&
+		(mount(NULL, "/proc", NULL, MS_SLAVE, NULL) == 0 || with_user));
+}
+
 bool pidns_enter(bool with_user, uid_t user, gid_t group, char *why, size_t size)
 {
 	const char *failed = NULL;
 
 	if (with_user && !map_user(user, group))
 		failed = "cannot map the user";
-	else if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0)
+	else if (!keep_mounts_in(with_user))
 		failed = "cannot make the mounts private";
 	else if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) <
 		 0)

@@ -20,7 +20,9 @@ int privs_keep_needed(bool override)
 	 * libcap-ng would read /proc to fill in what is not needed here.
 	 */
 	static const unsigned wanted[] = {CAP_KILL, CAP_SYS_NICE, CAP_DAC_OVERRIDE};
-	const capng_type_t both = CAPNG_EFFECTIVE | CAPNG_PERMITTED;
+	static const capng_type_t sets[] = {CAPNG_EFFECTIVE | CAPNG_PERMITTED,
+					    CAPNG_EFFECTIVE | CAPNG_PERMITTED,
+					    CAPNG_PERMITTED};
 
 	/* All subsets, from the whole down to none: the first in the order of the bits,
 	 * of which the lowest stands for the first capability. */
@@ -28,11 +30,19 @@ int privs_keep_needed(bool override)
 		capng_clear(CAPNG_SELECT_CAPS);
 		for (unsigned i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 			if ((without >> i & 1) == 0)
-				capng_update(CAPNG_ADD, both, wanted[i]);
+				capng_update(CAPNG_ADD, sets[i], wanted[i]);
 		if (capng_apply(CAPNG_SELECT_CAPS) == 0)
 			return 0;
 	}
 	return -1;
+}
+
+void privs_override(bool on)
+{
+	/* What was applied last is what libcap-ng adds to. If we do not have it this
+	 * fails, as will what it was for. */
+	capng_update(on ? CAPNG_ADD : CAPNG_DROP, CAPNG_EFFECTIVE, CAP_DAC_OVERRIDE);
+	capng_apply(CAPNG_SELECT_CAPS);
 }
 
 void privs_raise_priority(void)

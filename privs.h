@@ -7,10 +7,17 @@
 /*
  * Gives up every capability of this process except CAP_KILL (to end set-user-ID
  * descendants) and CAP_SYS_NICE (to win against a fork bomb), and with OVERRIDE
- * CAP_DAC_OVERRIDE (to remove a cgroup where the modes do not let us); and those only if
- * it had them. Returns 0, or -1 if the kernel refused.
+ * CAP_DAC_OVERRIDE, for privs_override(); and those only if it had them. Returns 0, or -1
+ * if the kernel refused.
  */
 int privs_keep_needed(bool override);
+
+/*
+ * Makes CAP_DAC_OVERRIDE, if it was kept, effective or not: to remove a cgroup where the
+ * modes do not let us (in the hierarchy's own root, which not even root may write to; or
+ * one below ours that the command gave to another user).
+ */
+void privs_override(bool on);
 
 /*
  * Raises this process's priority if it may, never a condition. Deadlines must hold, and

@@ -157,7 +157,9 @@ static void stop_shim(struct reaper *r, int signo)
 /*
  * Finds the tree, unless stop() has done so just now. If it will be killed anyway and may
  * be forking as fast as we walk, it is stopped on the way. (As PID 1, and in a cgroup,
- * the kernel kills or freezes all at once: nobody gets the time to fork.)
+ * the kernel kills or freezes all at once: nobody gets the time to fork, and stopping
+ * those that die would only hold them up. Who has left the cgroup has its turn when that
+ * is empty.)
  */
 static void find_tree(struct reaper *r)
 {
@@ -166,7 +168,7 @@ static void find_tree(struct reaper *r)
 	if (r->just_walked)
 		r->just_walked = false;
 	else if (to_be_killed && (r->rounds > 0 || r->crowded) && r->tree->owner != 1 &&
-		 r->cgroup == NULL)
+		 !tree_is_populated(r->tree))
 		tree_freeze(r->tree);
 	else
 		tree_walk(r->tree);
@@ -180,7 +182,7 @@ static unsigned signal_tree_politely(struct reaper *r, int signo)
 
 	find_tree(r);
 	for (int walk = 0; walk < POLITE_WALKS_MAX && from < r->tree->count; walk++) {
-		reached += tree_signal(r->tree, from, signo, NULL, true, 0);
+		reached += tree_signal(r->tree, from, signo, NULL, true, ANY_GROUP);
 		from = r->tree->count;
 		/* Those that were forked or changed their parent meanwhile. */
 		tree_walk_on(r->tree);
@@ -252,7 +254,8 @@ static void continue_killing(struct reaper *r, int64_t now)
 		enter(r, GONE);
 		return;
 	}
-	const int64_t pause = r->cgroup != NULL ? ROUND_PAUSE_MAX_NS : ROUND_PAUSE_NS;
+	const int64_t pause =
+		tree_is_populated(r->tree) ? ROUND_PAUSE_MAX_NS : ROUND_PAUSE_NS;
 	if (r->died < r->killed && now - r->last_death_at < pause &&
 	    now - r->round_began_at < ROUND_PAUSE_MAX_NS)
 		return;
@@ -693,12 +696,18 @@ static void loop(struct reaper *r)
  * orphaned, and Ctrl-Z would stop where it does not without treewrap. (A group of the
  * command's own would be orphaned by our leaving, and could not be stopped any more.)
  * A group's leader cannot leave; so through the shim's group, where for the time of one
- * system call a kill of the group would take both of us.
+ * system call a kill of the group would take both of us. (That is where a reaper in a PID
+ * namespace of its own has been until now: see be_reaper().)
  */
 static void leave_session(const struct reaper *r)
 {
-	if (r->link < 0 || r->command.own_group)
+	if (r->link < 0)
 		return;
+	if (r->command.own_group) {
+		/* Cannot fail: we lead no session. */
+		setpgid(0, 0);
+		return;
+	}
 	/* Fails if the shim is gone; then nobody is left to be mistaken. 0: we are in it.
 	 */
 	if (r->shim_group != 0)
@@ -716,7 +725,7 @@ void reaper_settle(const struct reaper_setup *setup, const int more[], size_t co
 
 	cgroup_keep(setup->cgroup, keep + 6);
 	memcpy(keep + fixed, more, count * sizeof(more[0]));
-	let_go(keep, fixed + count, cgroup_needs_override(setup->cgroup));
+	let_go(keep, fixed + count, setup->cgroup != NULL);
 	status_own_errors(setup->status);
 	privs_seal();
 	/* The caller may have left us no descriptors; now there are some. */
@@ -896,9 +905,11 @@ static void remove_cgroup(struct reaper *r)
 	r->ending.usage = cgroup_usage(r->cgroup);
 	/* With leftovers left, or survivors, it stays: the next run of this user clears
 	 * it away. */
+	privs_override(true);
 	if (!cgroup_remove(r->cgroup))
 		say_more(r->status, "the cgroup %s stays: %s", r->cgroup->path,
 			 strerror(errno));
+	privs_override(false);
 }
 
 static struct outcome finish(struct reaper *r)
@@ -951,12 +962,15 @@ struct outcome reaper_run(const struct reaper_setup *setup)
 	return finish(&r);
 }
 
-struct outcome reaper_take_over(const struct reaper_setup *setup)
+struct outcome reaper_take_over(const struct reaper_setup *setup, bool *all_ended)
 {
 	struct reaper r = prepare(setup);
 
 	r.ending.cause = CAUSE_REAPER_KILLED;
+	/* The shim has closed what they stand on. */
+	r.watches->count = 0;
 	enter(&r, KILLING);
 	loop(&r);
+	*all_ended = r.ending.survivors == 0;
 	return finish(&r);
 }

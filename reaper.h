@@ -50,8 +50,8 @@ void reaper_settle(const struct reaper_setup *setup, const int more[], size_t co
 
 /*
  * For the shim whose reaper was killed: ends what the kernel has handed to this process,
- * by SIGKILL at once, and reports. SETUP->link is -1.
+ * by SIGKILL at once, and reports. SETUP->link is -1. ALL_ENDED: there are no survivors.
  */
-struct outcome reaper_take_over(const struct reaper_setup *setup);
+struct outcome reaper_take_over(const struct reaper_setup *setup, bool *all_ended);
 
 #endif

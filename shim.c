@@ -55,8 +55,9 @@ struct shim {
 	pid_t reaper;
 	int link;
 	int stopped_by; /* signal that stopped the command, until we have stopped too */
-	unsigned stops; /* number of the last stop that we were told of */
-	bool ended;	/* the reaper has told the end, which is OUTCOME */
+	int was_stopped_by; /* the same after that, until somebody continues us */
+	unsigned stops;	    /* number of the last stop that we were told of */
+	bool ended;	    /* the reaper has told the end, which is OUTCOME */
 	struct outcome outcome;
 	bool holding; /* HELD found the link full */
 	struct link_message held;
@@ -77,7 +78,7 @@ _Noreturn static void exit_as(const struct outcome *outcome)
 /* ---- the reaper's process ---- */
 
 /* What be_reaper() gets. */
-struct birth {
+struct reaper_birth {
 	struct reaper_setup *setup;
 	int ends[2];	/* of the link: the shim's, the reaper's */
 	bool with_user; /* in a user namespace of its own */
@@ -86,7 +87,7 @@ struct birth {
 };
 
 /* Process 1 of a PID namespace, not ready yet. Ends the process if it cannot be. */
-static void enter_namespace(const struct birth *birth)
+static void enter_namespace(const struct reaper_birth *birth)
 {
 	struct reaper_setup *setup = birth->setup;
 	char why[128];
@@ -103,7 +104,7 @@ static void enter_namespace(const struct birth *birth)
 /* Never returns: the reaper's end is how the shim learns of the outcome. */
 static int be_reaper(void *argument)
 {
-	const struct birth *birth = argument;
+	const struct reaper_birth *birth = argument;
 	struct reaper_setup *setup = birth->setup;
 	const int link = birth->ends[1];
 
@@ -150,7 +151,7 @@ static void take_link(struct shim *shim)
 				shim->stopped_by = message.stop.signo;
 			break;
 		case LINK_CONTINUED:
-			shim->stopped_by = 0;
+			shim->stopped_by = shim->was_stopped_by = 0;
 			break;
 		case LINK_ENDED:
 			shim->ended = true;
@@ -182,6 +183,7 @@ static void stop_too(struct shim *shim)
 					 WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
 				  info.si_pid == 0;
 	signals_stop_end(signo, shim->stopped_by != 0 && reaper_lives);
+	shim->was_stopped_by = shim->stopped_by;
 	shim->stopped_by = 0;
 }
 
@@ -202,9 +204,17 @@ static void take_signals(struct shim *shim)
 		/* The reaper's, or its death's or the link's, to make sure that we run.
 		 */
 		if (arrived.signo == SIGCONT &&
-		    (arrived.sender == shim->reaper || arrived.code == POLL_IN ||
-		     arrived.code == POLL_HUP))
+		    (arrived.sender == shim->reaper || arrived.code == POLL_HUP))
 			continue;
+		/* We run because of a message; if that did not say that the command does
+		 * so too, back to where we were. */
+		if (arrived.signo == SIGCONT && arrived.code == POLL_IN) {
+			if (shim->stopped_by == 0)
+				shim->stopped_by = shim->was_stopped_by;
+			continue;
+		}
+		if (arrived.signo == SIGCONT)
+			shim->was_stopped_by = 0;
 		arrived.stops = shim->stops;
 		shim->held =
 			(struct link_message){.type = LINK_SIGNAL, .signal = arrived};
@@ -236,19 +246,17 @@ static bool reaper_has_ended(const struct shim *shim, siginfo_t *info)
 /*
  * The reaper has hung up: its death itself is a moment away. But as process 1 of a PID
  * namespace it has to wait for all that are in it, and there may be some that cannot die.
+ * (Whoever takes over from it waits on.)
  */
 static bool is_dead_soon(struct shim *shim)
 {
-	const struct options *opt = shim->setup->opt;
 	siginfo_t info = {.si_pid = 0};
 
-	if (!is_pidns(shim->setup) || opt->verify_for_ns == 0) {
+	if (!is_pidns(shim->setup)) {
 		waitid(P_PID, (id_t)shim->reaper, &info, WEXITED | WNOWAIT | __WALL);
 		return true;
 	}
-	take_link(shim);
-	const int64_t limit =
-		clock_after(clock_now_ns(), shim->ended ? NS_PER_S : opt->verify_for_ns);
+	const int64_t limit = clock_after(clock_now_ns(), NS_PER_S);
 	/* Ends: at the limit. */
 	while (info.si_pid == 0 && clock_now_ns() < limit) {
 		poll(NULL, 0, 1);
@@ -294,22 +302,19 @@ static struct outcome outcome_of_reaper(struct shim *shim, const siginfo_t *info
 
 	if (shim->ended)
 		return shim->outcome;
-	if (info->si_pid == 0) {
-		say(setup->status,
-		    "the reaper was killed; its PID namespace has not ended "
-		    "since: some process in it survives SIGKILL");
-		return (struct outcome){STATUS_FAILED, 0};
-	}
-	if (info->si_code == CLD_EXITED)
+	/* Dead, or, in a PID namespace that cannot end, as good as that. */
+	const bool is_dead = info->si_pid != 0;
+	if (is_dead && info->si_code == CLD_EXITED)
 		return (struct outcome){info->si_status, 0};
 	/* It blocks all signals: only itself can have ended it by one of these two. */
-	if (info->si_status == SIGINT || info->si_status == SIGQUIT)
+	if (is_dead && (info->si_status == SIGINT || info->si_status == SIGQUIT))
 		return (struct outcome){128 + info->si_status, info->si_status};
 	setup->link = -1;
-	const struct outcome outcome = reaper_take_over(setup);
-	signal_name(info->si_status, name);
-	say(setup->status, "the reaper was killed by %s; what it left has been ended",
-	    name);
+	bool all_ended;
+	const struct outcome outcome = reaper_take_over(setup, &all_ended);
+	signal_name(is_dead ? info->si_status : SIGKILL, name);
+	say(setup->status, "the reaper was killed by %s; what it left has %sbeen ended",
+	    name, all_ended ? "" : "not ");
 	return outcome;
 }
 
@@ -317,7 +322,7 @@ static struct outcome outcome_of_reaper(struct shim *shim, const siginfo_t *info
  * A fork, but its end sends us SIGCONT and not SIGCHLD: should we have been stopped
  * (Ctrl-Z, say), it wakes us, to end the tree or to tell the caller.
  */
-static pid_t start_reaper(struct birth *birth)
+static pid_t start_reaper(struct reaper_birth *birth)
 {
 	static char stack[REAPER_STACK_SIZE] __attribute__((aligned(16)));
 	char *const top = stack + sizeof(stack);
@@ -325,15 +330,22 @@ static pid_t start_reaper(struct birth *birth)
 
 	if (!is_pidns(birth->setup)) {
 		reaper = clone(be_reaper, top, SIGCONT, birth);
-		if (reaper < 0)
-			die("cannot fork: %s", strerror(errno));
-		return reaper;
+		if (reaper >= 0)
+			return reaper;
+		const int error = errno;
+		if (birth->setup->cgroup != NULL)
+			cgroup_remove(birth->setup->cgroup);
+		die("cannot fork: %s", strerror(error));
 	}
 	reaper = clone(be_reaper, top, SIGCONT | pidns_flags(false), birth);
 	if (reaper < 0 && errno == EPERM) {
 		birth->with_user = true;
 		reaper = clone(be_reaper, top, SIGCONT | pidns_flags(true), birth);
 	}
+	if (reaper < 0 && birth->setup->opt->contain == CONTAIN_AUTO)
+		die("this kernel knows no subreapers and makes no PID namespace (%s): "
+		    "run treewrap as PID 1",
+		    strerror(errno));
 	if (reaper < 0)
 		die("--contain pidns: cannot make a PID namespace: %s", strerror(errno));
 	return reaper;
@@ -349,18 +361,42 @@ static void be_woken_by(int link)
 	fcntl(link, F_SETFL, fcntl(link, F_GETFL) | O_ASYNC);
 }
 
+/*
+ * What holds the tree together: what the options ask for, or can be had. Of what can fail
+ * at the start it comes last: a cgroup must be removed again.
+ */
+static void contain(struct reaper_setup *setup)
+{
+	static struct cgroup cgroup;
+	const struct options *opt = setup->opt;
+	char why[256];
+
+	if (opt->contain != CONTAIN_CGROUP &&
+	    (opt->contain != CONTAIN_AUTO || is_pidns(setup)))
+		return;
+	if (cgroup_make(&cgroup, opt->contain == CONTAIN_AUTO, why, sizeof(why))) {
+		setup->contain = CONTAIN_CGROUP;
+		setup->cgroup = &cgroup;
+		setup->tree->cgroup = &cgroup;
+	} else if (opt->contain == CONTAIN_CGROUP) {
+		die("--contain cgroup: %s; --contain tree needs nothing", why);
+	} else {
+		say_more(setup->status, "no cgroup of our own: %s", why);
+	}
+}
+
 /* Starts the reaper and guards it. */
 static struct outcome be_shim(struct reaper_setup *setup)
 {
 	struct shim shim = {.setup = setup};
-	struct birth birth = {.setup = setup, .user = geteuid(), .group = getegid()};
+	struct reaper_birth birth = {
+		.setup = setup, .user = geteuid(), .group = getegid()};
 	siginfo_t info = {0};
 
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 && !is_pidns(setup)) {
 		if (setup->opt->contain != CONTAIN_AUTO)
-			die("this kernel knows no subreapers: use --contain pidns, or "
-			    "run "
-			    "treewrap as PID 1");
+			die("this kernel knows no subreapers: run treewrap as PID 1, or "
+			    "use --contain pidns");
 		setup->contain = CONTAIN_PIDNS;
 	}
 	tree_open(setup->tree);
@@ -368,6 +404,7 @@ static struct outcome be_shim(struct reaper_setup *setup)
 		die("cannot make a socket pair: %s", strerror(errno));
 	if (is_pidns(setup))
 		be_woken_by(birth.ends[0]);
+	contain(setup);
 	shim.reaper = start_reaper(&birth);
 	close(birth.ends[1]);
 	shim.link = birth.ends[0];
@@ -420,9 +457,10 @@ static struct outcome be_relay(struct reaper_setup *setup)
 	return (struct outcome){128 + end.status, end.status};
 }
 
-static struct outcome be_pid_1(const struct reaper_setup *setup)
+static struct outcome be_pid_1(struct reaper_setup *setup)
 {
 	tree_open(setup->tree);
+	contain(setup);
 	return reaper_run(setup);
 }
 
@@ -436,34 +474,11 @@ static int end_before_start(const struct options *opt, struct status *status)
 	return ending.status;
 }
 
-/* What holds the tree together: what the options ask for, or can be had. CGROUP is room
- * for one. */
-static void contain(struct reaper_setup *setup, struct cgroup *cgroup)
-{
-	const struct options *opt = setup->opt;
-	char why[256];
-
-	setup->tree->outside = -1;
-	setup->contain = opt->contain == CONTAIN_AUTO ? CONTAIN_TREE : opt->contain;
-	if (opt->contain == CONTAIN_TREE || opt->contain == CONTAIN_PIDNS)
-		return;
-	if (cgroup_make(cgroup, opt->contain == CONTAIN_AUTO, why, sizeof(why))) {
-		setup->contain = CONTAIN_CGROUP;
-		setup->cgroup = cgroup;
-		setup->tree->cgroup = cgroup;
-	} else if (opt->contain == CONTAIN_CGROUP) {
-		die("--contain cgroup: %s; --contain tree needs nothing", why);
-	} else {
-		say_more(setup->status, "no cgroup of our own: %s", why);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	/* Static for their size, and handed on by pointer alone. */
-	static struct tree tree;
+	static struct tree tree = {.outside = -1};
 	static struct status status;
-	static struct cgroup cgroup;
 	struct watches watches;
 	struct options opt;
 	struct inherited inherited;
@@ -480,6 +495,7 @@ int main(int argc, char **argv)
 		.tree = &tree,
 		.status = &status,
 		.watches = &watches,
+		.contain = opt.contain == CONTAIN_AUTO ? CONTAIN_TREE : opt.contain,
 		.signals = descriptor_above_2(signals_open()),
 		.link = -1,
 		.shim = getpid(),
@@ -489,9 +505,6 @@ int main(int argc, char **argv)
 	};
 	if (setup.signals == -1)
 		die("cannot open a signalfd: %s", strerror(errno));
-	/* A failure between here and the reaper's birth leaves an empty cgroup to the
-	 * next run's sweep. */
-	contain(&setup, &cgroup);
 	if (setup.shim == 1)
 		outcome = be_pid_1(&setup);
 	else if (has_children())

@@ -507,7 +507,7 @@ unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_
 		/* Why it is ours: proven by the walk, and met again as the same. */
 		if (!meet_again(tree, member, &pidfd))
 			continue;
-		if (group == 0 || getpgid(member->pid) == group) {
+		if (group == ANY_GROUP || getpgid(member->pid) == group) {
 			const int error = send_signal(member, pidfd, signo, info);
 			reached += error == 0;
 			if (cont && error == 0)

@@ -118,9 +118,10 @@ void tree_freeze(struct tree *tree);
 /*
  * Signals the members from the list's place FROM on, parents first: SIGNO, with INFO if
  * not NULL (a queued value; see rt_sigqueueinfo(2)), then SIGCONT if CONT. GROUP other
- * than 0 passes over those that are not in that process group. Returns how many it
- * reached.
+ * than ANY_GROUP passes over those that are not in that process group (0: one that is led
+ * from outside our PID namespace). Returns how many it reached.
  */
+#define ANY_GROUP (-1)
 unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_t *info,
 		     bool cont, pid_t group);
 

@@ -89,5 +89,5 @@ def everybodys(mark):
         return [str(path) for path in made]
 
     yield copy
-    for path in made:
+    for path in set(made):
         path.unlink()

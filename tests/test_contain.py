@@ -1,5 +1,5 @@
 """--contain cgroup: what is in the run's own cgroup goes with it, descendant or not; and no cgroup
-is left behind. --contain pidns: the kernel ends the tree with its process 1, the reaper."""
+is left behind."""
 
 import json
 import os
@@ -10,7 +10,6 @@ import time
 
 import pytest
 import tw
-from test_terminal import Terminal
 
 KINDS = ["background", "setsid", "double", "group", "thread", "ignore", "stopped", "deep", "nested"]
 
@@ -360,6 +359,94 @@ def kill_by_pidns(group, procs, bomb, grown):
 JOIN = 'echo 0 >"$0"; echo 0 >"$1/cgroup.procs"; shift; exec "$@"'
 
 
+def test_a_bomb_that_leaves_its_cgroup(group, mark, pids_limit):
+    """It is killed as fast as where there was none: frozen first."""
+    process = in_group(group, "--contain", "cgroup", "-k", "0", "--verify-for", "8", "--stop-on",
+                       "USR1", "sh", "-c", JOIN, pids_limit(500), group, tw.adversary("bomb"), mark,
+                       "setsid")
+    tw.until(lambda: len((group / "cgroup.procs").read_text().split()) > 450, 30, "a grown bomb")
+    process.send_signal(signal.SIGUSR1)
+    result = tw.finish(process)
+    assert (result.status, result.err) == (129, b"")
+    assert_all_gone(group, mark)
+
+
+def test_cgroups_that_are_not_ours_stay(group):
+    names = ["treewrap-", "treewrap-cache", "treewrap-1", "treewrap-1-", "treewrap-1-2x", "treewrap-x-2",
+             "treewrap--1", "treewrap-1-2-3"]
+    for name in names:
+        (group / name).mkdir()
+    (group / "treewrap-1-2").mkdir()
+    assert tw.finish(in_group(group, "--contain", "cgroup", "true")).status == 0
+    assert sorted(below(group)) == sorted(names)
+    for name in names:
+        (group / name).rmdir()
+
+
+@pytest.mark.parametrize("call", ["clone", "clone,clone3", "subreaper", "socketpair", "pipe2",
+                                  "clone3,clone_vm"])
+def test_no_cgroup_is_left_when_the_start_fails(group, call):
+    result = tw.finish(tw.start_with(
+        ["sh", "-c", 'echo 0 >"$0/cgroup.procs"; exec "$@"', group, tw.adversary("refuse"), "11",
+         call], "--contain", "cgroup", "echo", "ran"))
+    assert result.err.count(b"\n") <= 1
+    assert (result.status, result.out) in ((125, b""), (0, b"ran\n"))
+    assert below(group) == []
+
+
+def test_no_cgroup_is_left_for_want_of_descriptors(group):
+    statuses = set()
+    for limit in range(4, 24):
+        result = tw.finish(tw.start_with(
+            ["sh", "-c", 'echo 0 >"$0/cgroup.procs"; ulimit -n %d; exec "$@"' % limit, group],
+            "--contain", "cgroup", "true"))
+        assert result.status in (0, 125, 127), (limit, result)
+        assert below(group) == [], limit
+        statuses.add(result.status)
+    assert statuses >= {0, 125}
+
+
+def test_twenty_with_the_same_number(group, mark):
+    """Process 1 in as many PID namespaces, and all in one cgroup."""
+    processes = [subprocess.Popen(
+        ["sh", "-c", 'echo 0 >"$0/cgroup.procs"; exec "$@"', group, "unshare", "--pid", "--fork",
+         "--mount-proc", tw.TREEWRAP, "--contain", "cgroup", "sh", "-c", "echo ready; read x; exit 4",
+         mark], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+        for _ in range(20)]
+    for process in processes:
+        tw.ready(process)
+    assert len(below(group)) == 20
+    for process in processes:
+        assert tw.finish(process).status == 4
+    assert_all_gone(group, mark)
+
+
+@pytest.mark.parametrize("script", [
+    "mkdir $own/a $own/a/b; chown %d $own/a $own/a/b; chmod 0 $own/a/b $own/a" % tw.USER,
+    "mkdir $own/c $own/c/d $own/c/e; chmod 100 $own/c",
+    "cd $own; for i in $(seq 40); do mkdir c d; cd c || exit 9; done",
+    "rmdir $own/* 2>/dev/null; mkdir $own/x; echo 0 >$own/x/cgroup.procs"],
+    ids=["another's", "locked", "deep", "moved"])
+def test_cgroups_of_the_commands_are_removed(group, mark, script):
+    script = 'own=%s/$(sed -n "s/^0:://p" /proc/self/cgroup); %s; exit 6' % (hierarchy(), script)
+    result = tw.finish(in_group(group, "--contain", "cgroup", "-v", "sh", "-c", script, mark))
+    assert (result.status, result.err) == (6, b"")
+    assert_all_gone(group, mark)
+
+
+def test_in_a_threaded_cgroup(group):
+    inside = group / "threaded"
+    inside.mkdir()
+    (inside / "cgroup.type").write_text("threaded")
+    try:
+        result = tw.finish(in_group(inside, "--contain", "cgroup", "echo", "ran"))
+        assert (result.status, result.out) == (125, b"")
+        assert b"this cgroup is threaded" in result.err and result.err.count(b"\n") == 1
+        assert below(inside) == []
+    finally:
+        tw.until(lambda: tw.try_rmdir(inside))
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("contain, kill", [("cgroup", kill_by_cgroup), ("pidns", kill_by_pidns)])
 def test_fork_bomb_against_the_kernel(group, mark, pids_limit, contain, kill):
@@ -391,191 +478,3 @@ def test_fork_bomb_against_the_kernel(group, mark, pids_limit, contain, kill):
         if ratios[-1] < 1.5:
             return
     raise AssertionError(ratios)
-
-
-# ---- pidns ----
-
-USERS = pytest.mark.parametrize("user", [None, tw.USER], ids=["root", "user"])
-
-
-@pytest.fixture
-def pidns(mark, everybodys):
-    """Starts treewrap with --contain pidns, as another user too."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to become another user")
-    program, escape = everybodys(tw.TREEWRAP, tw.adversary("escape"))
-
-    def start(user, *args, **keywords):
-        return subprocess.Popen(
-            [*(tw.as_user() if user else []), program, "--contain", "pidns", *map(str, args)],
-            stdin=keywords.pop("stdin", subprocess.DEVNULL), stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, bufsize=0,
-            start_new_session=keywords.pop("start_new_session", True), **keywords)
-
-    start.escape = lambda *more: [escape, mark, *KINDS[:-1], *more]
-    return start
-
-
-@USERS
-def test_pidns_statuses(pidns, user):
-    for script, status in (("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137),
-                           ("kill -INT $$", -signal.SIGINT)):
-        assert tw.finish(pidns(user, "sh", "-c", script)).status == status
-    assert tw.finish(pidns(user, "no-such-command")).status == 127
-    assert tw.finish(pidns(user, "/etc")).status == 126
-
-
-@USERS
-def test_pidns_is_a_namespace(pidns, user):
-    result = tw.finish(pidns(user, "sh", "-c", "echo $PPID; ls -d /proc/[0-9]* | wc -l; id -u; "
-                             "grep -c ' /proc proc ' /proc/mounts"))
-    parent, count, uid, mounts = result.out.split()
-    assert (parent, uid, result.err) == (b"1", b"%d" % (user or 0), b"")
-    assert int(count) <= 4
-    # Nobody else sees its mounts.
-    assert int(mounts) == tw.read_path("/proc/mounts").count(" /proc proc ") + 1
-
-
-@USERS
-def test_pidns_tells_numbers_as_we_see_them(pidns, user, mark):
-    read, write = os.pipe()
-    process = pidns(user, "--status-fd", write, "sh", "-c",
-                    "trap 'exit 3' USR1; echo ready; while :; do sleep 0.01; done", mark,
-                    pass_fds=[write])
-    os.close(write)
-    tw.ready(process)
-    command = [pid for pid in tw.marked(mark)
-               if tw.read_proc(pid, "cmdline").startswith(b"sh\0")][0]
-    process.send_signal(signal.SIGUSR1)
-    result, events = record(process, read)
-    assert result.status == 3
-    start, sent, end = events
-    assert (start["pid"], start["shim"], start["contain"]) == (command, process.pid, "pidns")
-    assert (sent["sender"], sent["signal"]) == (os.getpid(), "SIGUSR1")
-
-
-@USERS
-@pytest.mark.parametrize("how", ["timeout", "exit", "reaper", "shim", "group"])
-def test_pidns_ends(pidns, user, how, mark):
-    options, more = [], []
-    if how == "timeout":
-        options = ["-t", "3", "-k", "0.2"]
-    elif how == "exit":
-        options, more = ["-k", "0.2", "--linger", "0.05"], ["=", "exit", "7"]
-    process = pidns(user, *options, *pidns.escape(*more))
-    tw.ready(process)
-    if how in ("timeout", "exit"):
-        assert tw.finish(process).status == (124 if how == "timeout" else 7)
-        tw.assert_nothing_left(mark)
-        return
-    reaper = tw.reaper_of(process)
-    if how == "reaper":
-        tw.kill(reaper)
-        assert tw.finish(process).status == 125
-    else:
-        os.kill(process.pid, signal.SIGKILL) if how == "shim" else os.killpg(process.pid, 9)
-        process.wait()
-        tw.wait_gone(reaper)
-        process.stdout.close(), process.stderr.close()
-    tw.assert_nothing_left(mark)
-    tw.reap_adopted()
-
-
-@USERS
-def test_pidns_watches(pidns, user, mark):
-    process = pidns(user, "-k", "0.2", "--watch-stdin", *pidns.escape(), stdin=subprocess.PIPE)
-    tw.ready(process)
-    process.stdin.close()
-    assert process.wait(30) == 129
-    tw.assert_nothing_left(mark)
-    process.stdout.close(), process.stderr.close()
-
-
-def test_pidns_stops_and_continues(pidns):
-    """Without a terminal; from inside the reaper cannot signal the shim."""
-    job = {"start_new_session": False, "process_group": 0}
-    for signo in ("TSTP", "STOP"):
-        process = pidns(None, "sh", "-c", "kill -%s $$; exit 3" % signo, **job)
-        tw.until(lambda: tw.state(process.pid) == "T")
-        process.send_signal(signal.SIGCONT)
-        assert tw.finish(process, 20).status == 3
-    process = pidns(None, "-t", "2", "-k", "0", "sh", "-c", "kill -STOP $$; exit 3", **job)
-    tw.until(lambda: tw.state(process.pid) == "T")
-    assert tw.finish(process, 20).status == 124
-    process = pidns(None, "sh", "-c", "kill -STOP $$; exit 3", **job)
-    tw.until(lambda: tw.state(process.pid) == "T")
-    # Continued by another than the shim: that is the shim's continuation too.
-    os.kill(tw.children(tw.reaper_of(process))[0], signal.SIGCONT)
-    assert tw.finish(process, 20).status == 3
-
-
-def test_pidns_on_a_terminal(mark):
-    terminal = Terminal()
-    terminal.prompt()
-    try:
-        terminal.type("$T --contain pidns $BIN/escape %s setsid\n" % mark)
-        terminal.read_until(rb"ready\r\n")
-        for _ in range(3):
-            terminal.stop()
-            terminal.type("fg\n")
-            terminal.read_until(rb"setsid[^\n]*\r\n")
-            terminal.foreground_runs("treewrap")
-        terminal.type(b"\x03")
-        terminal.prompt()
-        assert terminal.run("echo $?") == b"130\n"
-        tw.until(lambda: not tw.marked(mark))
-        terminal.type("$T --contain pidns sh -c 'echo ready; read line; echo \"<$line>\"'\n")
-        terminal.read_until(rb"ready\r\n")
-        terminal.type("hello\n")
-        assert b"<hello>" in terminal.prompt()
-        terminal.check_shell("$T --contain pidns")
-        assert terminal.run("jobs") == b""
-    finally:
-        terminal.close()
-
-
-def test_pidns_refused(pidns, mark):
-    result = tw.finish(pidns(None, "--leftovers", "leave", "true"))
-    assert result.status == 125 and b"--contain pidns" in result.err
-    # Neither the right to one nor to a user namespace, in which there would be.
-    result = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "sh", "-c",
-         "echo 0 >/proc/sys/user/max_user_namespaces; echo 0 >/proc/sys/user/max_pid_namespaces; "
-         'exec "$@"', "sh", tw.TREEWRAP, "--contain", "pidns", "echo", "ran"],
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=tw.LIMIT)
-    assert result.returncode == 125 and result.stdout == b""
-    assert result.stderr.startswith(b"treewrap: --contain pidns: cannot make a PID namespace: ")
-    assert result.stderr.count(b"\n") == 1
-
-
-def test_pidns_without_a_proc_to_mount(everybodys):
-    """Where /proc is partly covered, as in many containers, an ordinary user gets no new one."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to cover a part of /proc")
-    program, = everybodys(tw.TREEWRAP)
-    result = subprocess.run(
-        ["unshare", "--mount", "sh", "-ec", 'mount -t tmpfs none /proc/irq; exec "$@"', "sh",
-         *tw.as_user(program, "--contain", "pidns", "echo", "ran")], stdin=subprocess.DEVNULL,
-        capture_output=True, timeout=tw.LIMIT)
-    assert result.returncode == 125 and result.stdout == b""
-    assert result.stderr == b"treewrap: --contain pidns: cannot mount a /proc: " \
-                            b"Operation not permitted\n"
-
-
-def test_auto_without_subreapers(mark):
-    process = tw.start_with([tw.adversary("refuse"), "22", "subreaper"], "--contain", "auto", "-t",
-                            "6", "-k", "0.2", tw.adversary("escape"), mark, *KINDS[:-1])
-    tw.ready(process)
-    result = tw.finish(process)
-    assert (result.status, result.err) == (124, b"")
-    tw.assert_nothing_left(mark)
-
-
-def test_pidns_fork_bomb(pidns, mark, pids_limit):
-    procs = pids_limit(500)
-    process = subprocess.Popen(
-        ["sh", "-c", 'echo 0 >"$0"; exec "$@"', procs, tw.TREEWRAP, "--contain", "pidns", "-t", "2",
-         "-k", "0", tw.adversary("bomb"), mark, "setsid"], stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-    assert tw.finish(process).status == 124
-    tw.assert_nothing_left(mark)

@@ -51,7 +51,7 @@ def run(*words, **keywords):
     ("EMFILE", "socketpair", [], "cannot make a socket pair: Too many open files"),
     ("EAGAIN", "clone", [], "cannot fork: Resource temporarily unavailable"),
     ("EMFILE", "signalfd4", [], "cannot open a signalfd: Too many open files"),
-    ("EINVAL", "subreaper", [], "this kernel knows no subreapers: use --contain pidns, or run treewrap as PID 1"),
+    ("EINVAL", "subreaper", [], "this kernel knows no subreapers: run treewrap as PID 1, or use --contain pidns"),
     ("EMFILE", "pipe2", [], "cannot run 'echo': Too many open files"),
     ("EAGAIN", "clone_vm", [], "cannot run 'echo': Resource temporarily unavailable"),
     ("EMFILE", "pidfd_open", ["--watch-parent"],
