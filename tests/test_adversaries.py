@@ -82,7 +82,7 @@ def test_fork_chains_after_sigkill_of_the_reaper(pids_limit, mark):
 
 @pytest.mark.not_with("sanitize", "coverage", "it measures time")
 @pytest.mark.parametrize("shape", [[], ["deep"]])
-def test_large_tree_against_the_kernel(mark, shape):
+def test_large_tree_against_the_kernel(mark, prompt, shape):
     """2,000 sleeping processes in sessions of their own are gone within a small multiple of the
     time that the kernel takes for the same tree in a PID namespace. (How small, measures make
     bench; here it is seen that it does not grow out of hand.) The machine may be busy with something
@@ -98,7 +98,7 @@ def test_large_tree_against_the_kernel(mark, shape):
         init = tw.children(process.pid)[0]
         began = time.monotonic()
         tw.kill(init)
-        process.wait(60)
+        tw.wait_at_once(process)
         kernel = time.monotonic() - began
         process.stdout.close()
 
@@ -106,7 +106,7 @@ def test_large_tree_against_the_kernel(mark, shape):
         tw.ready(process)
         began = time.monotonic()
         process.terminate()
-        status = process.wait(60)
+        status = tw.wait_at_once(process)
         ours = time.monotonic() - began
         tw.assert_nothing_left(mark)
         assert status == 129

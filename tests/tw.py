@@ -191,6 +191,16 @@ def kill(pid, signo=signal.SIGKILL):
         pass
 
 
+def wait_at_once(process, limit=LIMIT):
+    """The status as soon as there is one: subprocess looks every 50 ms."""
+    fd = os.pidfd_open(process.pid)
+    try:
+        assert select.select([fd], [], [], limit)[0], "no end after %d s" % limit
+    finally:
+        os.close(fd)
+    return process.wait()
+
+
 def wait_gone(pid, limit=10.0):
     """Waits until PID, an orphan of ours or a stranger, has ended."""
     deadline = time.monotonic() + limit
