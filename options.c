@@ -4,6 +4,7 @@
  */
 #include "options.h"
 #include "clock.h"
+#include "runtime.h"
 #include "status.h"
 
 #include <ctype.h>
@@ -53,6 +54,10 @@ static const char usage[] =
 	"      --process-group new|keep\n"
 	"                             COMMAND's process group (new without a terminal)\n"
 	"\n"
+	"      --id NAME|auto         give the run a name, by which treewrapctl(1) "
+	"finds\n"
+	"                             it; auto: one is made up\n"
+	"\n"
 	"Results:\n"
 	"      --preserve-status      COMMAND's own status in place of 124 and 129\n"
 	"  -e, --remap-exit STATUS    exit 0 in place of STATUS, repeatable\n"
@@ -91,6 +96,7 @@ enum long_only {
 	OPT_REWRITE,
 	OPT_PROCESS_GROUP,
 	OPT_CONTAIN,
+	OPT_ID,
 	OPT_PRESERVE_STATUS,
 	OPT_STATUS_FD,
 	OPT_VERSION,
@@ -115,6 +121,7 @@ static const struct option long_options[] = {
 	{"rewrite", required_argument, NULL, OPT_REWRITE},
 	{"process-group", required_argument, NULL, OPT_PROCESS_GROUP},
 	{"contain", required_argument, NULL, OPT_CONTAIN},
+	{"id", required_argument, NULL, OPT_ID},
 	{"preserve-status", no_argument, NULL, OPT_PRESERVE_STATUS},
 	{"remap-exit", required_argument, NULL, 'e'},
 	{"status-fd", required_argument, NULL, OPT_STATUS_FD},
@@ -388,6 +395,14 @@ static void take_value(struct options *opt, struct seen *seen, int option, char 
 		break;
 	case 'e':
 		remap(opt, word);
+		break;
+	case OPT_ID:
+		if (!runtime_is_name(word))
+			die("--id: '%s' is not a name (at most %d letters, digits, '.', "
+			    "'_' "
+			    "and '-')",
+			    word, RUNTIME_NAME_MAX);
+		opt->id = word;
 		break;
 	default:
 		choose(opt, seen, option, word);

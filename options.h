@@ -59,6 +59,7 @@ struct options {
 	uint8_t rewrite[SIGNAL_MAX + 1]; /* 0: as it is; REWRITE_DROP: not at all */
 
 	enum contain contain;
+	const char *id; /* of the run, "auto" if one is to be made up; NULL: none */
 
 	bool preserve_status;
 	uint8_t remap[256 / 8]; /* a bit for each status that becomes 0 */

@@ -117,15 +117,14 @@ static bool read_stat(int fd, struct proc_stat *stat)
 		 open + 1);
 	stat->state = close[2];
 	char *field = close + 3;
-	for (int i = 4; i <= 22; i++) {
-		const uint64_t value = strtoull(field, &field, 10);
-		if (i == 4)
-			stat->parent = (pid_t)value;
-		else if (i == 20)
-			stat->threads = (long)value;
-		else if (i == 22)
-			stat->start = value;
-	}
+	uint64_t values[23] = {0};
+	for (int i = 4; i <= 22; i++)
+		values[i] = strtoull(field, &field, 10);
+	stat->parent = (pid_t)values[4];
+	stat->session = (pid_t)values[6];
+	stat->cpu = values[14] + values[15];
+	stat->threads = (long)values[20];
+	stat->start = values[22];
 	return true;
 }
 
@@ -176,13 +175,34 @@ static bool descends(int proc, pid_t number, pid_t ancestor)
 	return false;
 }
 
+/* By asking of a pidfd, which tells (since 5.14, even of ourselves when we are sealed):
+ * as OUTSIDE counts, if it is asked there. 0 if it does not. */
+static pid_t number_by_pidfd(int outside, pid_t pid)
+{
+	static const char key[] = "\nPid:\t";
+	char path[48], text[1024];
+	const int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (pidfd < 0)
+		return 0;
+	snprintf(path, sizeof(path), "self/fdinfo/%d", pidfd);
+	proc_read_text(openat(outside, path, O_RDONLY | O_CLOEXEC), text, sizeof(text));
+	close(pidfd);
+	const char *at = strstr(text, key);
+	const long number = at == NULL ? 0 : strtol(at + strlen(key), NULL, 10);
+	return number > 0 ? (pid_t)number : 0;
+}
+
 pid_t proc_number_outside(int outside, pid_t pid)
 {
+	const pid_t quick = number_by_pidfd(outside, pid);
 	char text[4096];
 	struct proc_entries all = {.fd = -1};
 	pid_t number, found = pid;
 	long innermost;
 
+	if (quick > 0)
+		return quick;
 	read_link(outside, "self", text, sizeof(text));
 	const pid_t own = (pid_t)strtol(text, NULL, 10);
 	all.fd = openat(outside, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

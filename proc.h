@@ -13,10 +13,14 @@
 struct proc_stat {
 	char command[PROC_COMMAND_SIZE]; /* ends in a NUL; may hold any byte */
 	char state;
-	pid_t parent;
+	pid_t parent, session;
 	long threads;
 	uint64_t start; /* in clock ticks since boot */
+	uint64_t cpu;	/* ticks that it has used */
 };
+
+/* Of all clocks that /proc shows, on every machine. */
+#define TICKS_PER_S 100
 
 /* A file of numbers that is read piece by piece; start with {.fd = FD}. */
 struct proc_numbers {

@@ -11,15 +11,13 @@
  *                                              SIGKILL <── ladder climbed ──┘
  *   KILLING ── no descendant left (from any phase), or verify-for over ──> GONE
  */
-#include "reaper.h"
 #include "clock.h"
-#include "command.h"
-#include "forward.h"
 #include "kernel.h"
-#include "let_go.h"
 #include "link.h"
 #include "privs.h"
 #include "report.h"
+#include "run.h"
+#include "serve.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -56,48 +54,6 @@
 
 /* A deadline noticed so much later means that the machine is crowded. */
 #define LATE_NS (50 * NS_PER_MS)
-
-/* A child killed before its exec shares our memory until it is dead. */
-#define BIRTH_DEATH_MS 1000
-
-enum phase { RUNNING, DRAINING, STOPPING, KILLING, GONE };
-
-struct reaper {
-	const struct options *opt;
-	struct tree *tree;
-	struct status *status;
-	struct watches *watches;
-	enum contain contain;
-	struct cgroup *cgroup;
-	int signals, link;
-	pid_t shim, front, shim_group;
-	bool shim_leads_session;
-
-	enum phase phase;
-	struct command command;
-	bool command_runs;
-	bool command_stopped;
-	bool early_stop; /* a signal of --stop-on came before the exec */
-	unsigned stops;	 /* of the command, counted */
-	bool childless;	 /* waitid said ECHILD: there is no descendant */
-	bool more_to_reap;
-	bool crowded;	  /* we get the CPU late: there are many who want it */
-	bool just_walked; /* the tree's list is of this moment */
-
-	int64_t timeout_at; /* absolute, as all that follow; NEVER where there is none */
-	int64_t phase_ends_at;
-	int64_t verify_ends_at;
-	int64_t last_death_at;
-	int64_t round_began_at;
-	int64_t pardon_at;
-	unsigned rung;	       /* of the ladder, while stopping */
-	unsigned rounds;       /* of killing */
-	unsigned idle_rounds;  /* in a row, in which nothing died */
-	unsigned killed, died; /* since we kill: sent SIGKILL to, fetched the end of */
-	unsigned died_before_round;
-
-	struct ending ending;
-};
 
 static void enter(struct reaper *r, enum phase phase);
 static void look_at_children(struct reaper *r);
@@ -330,8 +286,7 @@ static unsigned count_to_stop(struct reaper *r, bool at_once)
 	return r->tree->count;
 }
 
-/* CAUSE stops the tree, unless it is being stopped already. */
-static void stop(struct reaper *r, enum cause cause)
+void reaper_stop(struct reaper *r, enum cause cause)
 {
 	const bool at_once = cause == CAUSE_SHIM_KILLED ||
 			     (cause == CAUSE_PARENT && r->opt->parent_signal == SIGKILL);
@@ -355,7 +310,7 @@ static void stop(struct reaper *r, enum cause cause)
 
 /* ---- signals that treewrap gets ---- */
 
-static struct forwarding forwarding_now(const struct reaper *r)
+struct forwarding reaper_forwarding(const struct reaper *r)
 {
 	return (struct forwarding){
 		.opt = r->opt,
@@ -368,14 +323,14 @@ static struct forwarding forwarding_now(const struct reaper *r)
 
 static void pass_to_command(struct reaper *r, const struct arrived *arrived)
 {
-	const struct forwarding forwarding = forwarding_now(r);
+	const struct forwarding forwarding = reaper_forwarding(r);
 	struct forwarded forwarded;
 
 	if (forward(&forwarding, arrived, &forwarded))
 		status_signal(r->status, forwarded.signo, arrived->sender, forwarded.to);
 }
 
-static bool is_stop_signal(const struct reaper *r, int signo)
+bool reaper_is_stopped_by(const struct reaper *r, int signo)
 {
 	return (r->opt->stop_on >> (signo - 1) & 1) != 0;
 }
@@ -401,8 +356,8 @@ static bool is_stale_cont(const struct reaper *r, const struct arrived *arrived)
 /* A signal came to treewrap, here or by the shim. */
 static void receive(struct reaper *r, const struct arrived *arrived)
 {
-	if (is_stop_signal(r, arrived->signo) && r->phase < STOPPING)
-		stop(r, CAUSE_SIGNAL);
+	if (reaper_is_stopped_by(r, arrived->signo) && r->phase < STOPPING)
+		reaper_stop(r, CAUSE_SIGNAL);
 	else if (!is_stale_cont(r, arrived))
 		pass_to_command(r, arrived);
 }
@@ -429,7 +384,7 @@ static void take_link(struct reaper *r, short revents)
 	if ((revents & (POLLHUP | POLLERR)) != 0) {
 		close(r->link);
 		r->link = r->status->link = -1;
-		stop(r, CAUSE_SHIM_KILLED);
+		reaper_stop(r, CAUSE_SHIM_KILLED);
 	}
 }
 
@@ -564,7 +519,7 @@ static void look_at_clock(struct reaper *r)
 	if (now >= r->timeout_at) {
 		r->crowded = now - r->timeout_at > LATE_NS;
 		r->timeout_at = NEVER;
-		stop(r, CAUSE_TIMEOUT);
+		reaper_stop(r, CAUSE_TIMEOUT);
 	} else if (r->phase == KILLING) {
 		if (now >= r->phase_ends_at || now >= r->verify_ends_at)
 			continue_killing(r, now);
@@ -600,6 +555,8 @@ static struct timespec time_left(const struct reaper *r)
 		left = BATCH_NS;
 	if (left > look_again_ns(r))
 		left = look_again_ns(r);
+	if (left > control_patience_ns(r->control))
+		left = control_patience_ns(r->control);
 	if (left < 0 || r->more_to_reap)
 		left = 0;
 	return (struct timespec){left / NS_PER_S, left % NS_PER_S};
@@ -611,7 +568,7 @@ static void parent_ended(struct reaper *r)
 	const struct arrived arrived = {.signo = r->opt->parent_signal, .code = SI_USER};
 
 	if (arrived.signo == SIGKILL)
-		stop(r, CAUSE_PARENT);
+		reaper_stop(r, CAUSE_PARENT);
 	else
 		receive(r, &arrived);
 }
@@ -628,14 +585,11 @@ static void look_at_watches(struct reaper *r, const struct pollfd *fds)
 		if (watch->cause == CAUSE_PARENT && r->opt->parent_signal != 0)
 			parent_ended(r);
 		else
-			stop(r, watch->cause);
+			reaper_stop(r, watch->cause);
 	}
 }
 
-/* Where each thing that is waited for stands; watches come behind. */
-enum { POLL_SIGNALS, POLL_LINK, POLL_EVENTS, POLL_CGROUP, POLL_WATCHES };
-
-static unsigned fill_poll(const struct reaper *r, struct pollfd fds[])
+unsigned reaper_fill_poll(const struct reaper *r, struct pollfd fds[POLL_MAX])
 {
 	fds[POLL_SIGNALS] = (struct pollfd){.fd = r->signals, .events = POLLIN};
 	fds[POLL_LINK] = (struct pollfd){.fd = r->link, .events = POLLIN};
@@ -652,10 +606,21 @@ static unsigned fill_poll(const struct reaper *r, struct pollfd fds[])
 		fds[POLL_WATCHES + i] =
 			(struct pollfd){.fd = r->watches->watch[i].fd,
 					.events = r->watches->watch[i].events};
-	return POLL_WATCHES + r->watches->count;
+	if (r->control == NULL)
+		return POLL_WATCHES + r->watches->count;
+	control_fill_poll(r->control, fds + POLL_WATCHES + r->watches->count);
+	return POLL_WATCHES + r->watches->count + CONTROL_POLLED;
 }
 
-static void look_at_all_but_children(struct reaper *r, const struct pollfd *fds)
+static void look_at_clients(struct reaper *r, const struct pollfd fds[CONTROL_POLLED])
+{
+	struct client *client = control_look(r->control, fds);
+
+	if (client != NULL)
+		serve(r, client, r->control->line);
+}
+
+void reaper_look_around(struct reaper *r, const struct pollfd fds[POLL_MAX])
 {
 	if (r->link >= 0)
 		take_link(r, fds[POLL_LINK].revents);
@@ -663,16 +628,18 @@ static void look_at_all_but_children(struct reaper *r, const struct pollfd *fds)
 		status_flush(r->status);
 	look_at_watches(r, fds + POLL_WATCHES);
 	look_at_clock(r);
+	if (r->control != NULL)
+		look_at_clients(r, fds + POLL_WATCHES + r->watches->count);
 }
 
 /* Ends: every phase but RUNNING has a deadline (or the user asked for none), and a
  * child's death, which the kernel always tells, leads out of RUNNING. */
 static void loop(struct reaper *r)
 {
-	struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
+	struct pollfd fds[POLL_MAX];
 
 	while (r->phase != GONE) {
-		const unsigned count = fill_poll(r, fds);
+		const unsigned count = reaper_fill_poll(r, fds);
 		const struct timespec left = time_left(r);
 		/* No signal can interrupt it, all are blocked; ENOMEM: look at
 		 * everything. */
@@ -684,217 +651,8 @@ static void loop(struct reaper *r)
 		if (r->more_to_reap || r->phase == KILLING)
 			look_at_children(r);
 		if (r->phase != GONE)
-			look_at_all_but_children(r, fds);
+			reaper_look_around(r, fds);
 	}
-}
-
-/* ---- birth ---- */
-
-/*
- * A session of our own, now that the command has been born into the shim's group. As a
- * parent from the same session but another group we would keep that group from being
- * orphaned, and Ctrl-Z would stop where it does not without treewrap. (A group of the
- * command's own would be orphaned by our leaving, and could not be stopped any more.)
- * A group's leader cannot leave; so through the shim's group, where for the time of one
- * system call a kill of the group would take both of us. (That is where a reaper in a PID
- * namespace of its own has been until now: see be_reaper().)
- */
-static void leave_session(const struct reaper *r)
-{
-	if (r->link < 0)
-		return;
-	if (r->command.own_group) {
-		/* Cannot fail: we lead no session. */
-		setpgid(0, 0);
-		return;
-	}
-	/* Fails if the shim is gone; then nobody is left to be mistaken. 0: we are in it.
-	 */
-	if (r->shim_group != 0)
-		setpgid(0, r->shim_group);
-	setsid();
-}
-
-void reaper_settle(const struct reaper_setup *setup, const int more[], size_t count)
-{
-	int keep[6 + CGROUP_KEPT + REAPER_KEEPS_MORE] = {
-		setup->signals,	   setup->status->errors.fd,  setup->status->events.fd,
-		setup->tree->proc, setup->tree->own_children, setup->tree->outside,
-	};
-	const size_t fixed = 6 + CGROUP_KEPT;
-
-	cgroup_keep(setup->cgroup, keep + 6);
-	memcpy(keep + fixed, more, count * sizeof(more[0]));
-	let_go(keep, fixed + count, setup->cgroup != NULL);
-	status_own_errors(setup->status);
-	privs_seal();
-	/* The caller may have left us no descriptors; now there are some. */
-	if (setup->tree->own_children < 0)
-		tree_open(setup->tree);
-}
-
-/* What the reaper needs beside: its end of the link, and what is watched. */
-static void settle(const struct reaper_setup *setup)
-{
-	const struct watches *watches = setup->watches;
-	int more[REAPER_KEEPS_MORE] = {setup->link};
-
-	for (unsigned i = 0; i < watches->count; i++)
-		more[1 + i] = watches->watch[i].fd;
-	reaper_settle(setup, more, 1 + watches->count);
-}
-
-/* A signal that came before the exec: for the command, or it stops the run. */
-static void receive_early(struct reaper *r, const struct arrived *arrived)
-{
-	const struct forwarding forwarding = forwarding_now(r);
-
-	if (is_stop_signal(r, arrived->signo) && !r->early_stop)
-		r->early_stop = true;
-	else
-		forward_before_exec(&forwarding, arrived);
-}
-
-/* Takes one at a time, of those that poll(2) has promised: so nothing fails. */
-static void take_early_signals(struct reaper *r, const struct pollfd *fds)
-{
-	struct link_message message;
-	struct arrived arrived;
-
-	if ((fds[POLL_LINK].revents & POLLIN) != 0 && link_receive(r->link, &message) &&
-	    message.type == LINK_SIGNAL)
-		receive_early(r, &message.signal);
-	if ((fds[POLL_SIGNALS].revents & POLLIN) != 0 &&
-	    signals_read(r->signals, &arrived) && arrived.signo != SIGCHLD)
-		receive_early(r, &arrived);
-}
-
-/* Has one of the watches ended, or the shim? */
-static bool is_stopped_early(const struct pollfd *fds, unsigned count)
-{
-	for (unsigned i = POLL_WATCHES; i < count; i++)
-		if (fds[i].revents != 0)
-			return true;
-	return (fds[POLL_LINK].revents & (POLLHUP | POLLERR)) != 0;
-}
-
-/*
- * Waits until LIMIT for the exec, which may hang (on a network file system, say), passing
- * signals on. A watch that ends it is looked at only if WATCHING. True if the exec is
- * decided.
- */
-static bool exec_decided(struct reaper *r, int64_t limit, bool watching)
-{
-	struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
-
-	/* Ends: at the limit, if there is one; else the caller has asked for none. */
-	for (;;) {
-		unsigned count = fill_poll(r, fds);
-		int64_t left = limit == NEVER ? NEVER : limit - clock_now_ns();
-		if (left < 0)
-			left = 0;
-		const struct timespec wait = {left / NS_PER_S, left % NS_PER_S};
-		/* Nothing is waiting to be written yet: the place is free. Our children's
-		 * signals tell no more than the pipe. */
-		fds[POLL_EVENTS] =
-			(struct pollfd){.fd = r->command.progress, .events = POLLIN};
-		if (r->link >= 0)
-			fds[POLL_SIGNALS].fd = -1;
-		if (!watching)
-			count = POLL_WATCHES;
-		if (ppoll(fds, count, &wait, NULL) < 0)
-			return false;
-		if (fds[POLL_EVENTS].revents != 0)
-			return true;
-		take_early_signals(r, fds);
-		if (left == 0 || is_stopped_early(fds, count) ||
-		    (watching && r->early_stop))
-			return false;
-	}
-}
-
-/*
- * A timeout, a watch or a signal that comes before the exec gives it the time of the
- * whole ladder: a polite signal could do no more to it, and the loop will find the
- * timeout and the watch again. Nothing in here can fail, for errno is the child's too
- * (see command.h). False: it had to be killed.
- */
-static bool wait_for_exec(struct reaper *r)
-{
-	struct pollfd death = {.fd = r->command.progress, .events = POLLIN};
-	int64_t grace_ns;
-
-	if (__builtin_mul_overflow(r->opt->kill_after_ns, r->opt->ladder_length,
-				   &grace_ns))
-		grace_ns = NEVER;
-	if (exec_decided(r, r->timeout_at, true) ||
-	    exec_decided(r, clock_after(clock_now_ns(), grace_ns), false))
-		return true;
-	/* Ours, not reaped. When it is dead, our memory is our own again. */
-	kill(r->command.pid, SIGKILL);
-	poll(&death, 1, BIRTH_DEATH_MS);
-	return false;
-}
-
-static void say_failure(struct reaper *r, const struct failure *failure)
-{
-	r->ending.cause = CAUSE_EXEC_FAILED;
-	r->ending.error = failure->error;
-	r->ending.status = failure->status;
-	if (failure->status == STATUS_NOT_FOUND)
-		say(r->status, "cannot run '%s': not found", r->opt->name);
-	else
-		say(r->status, "cannot run '%s': %s", r->opt->name,
-		    failure->reason != NULL ? failure->reason : strerror(failure->error));
-}
-
-/* The exec had to be given up: see why, before the loop finds the command dead. */
-static void look_at_what_came_first(struct reaper *r)
-{
-	struct pollfd fds[POLL_WATCHES + WATCHES_MAX];
-
-	poll(fds, fill_poll(r, fds), 0);
-	look_at_all_but_children(r, fds);
-}
-
-static void start(struct reaper *r, const struct reaper_setup *setup)
-{
-	struct failure failure;
-
-	r->status->start_ns = clock_now_ns();
-	r->timeout_at = r->opt->timeout_ns > 0
-				? clock_after(r->status->start_ns, r->opt->timeout_ns)
-				: NEVER;
-	if (command_start(&r->command, r->opt, setup->inherited, r->cgroup, getpid(),
-			  r->front, r->shim_group) < 0) {
-		failure = (struct failure){STATUS_FAILED, errno, NULL};
-		say_failure(r, &failure);
-		enter(r, GONE);
-		return;
-	}
-	r->command_runs = true;
-	const bool decided = wait_for_exec(r);
-	const bool runs = decided && command_progress(&r->command, &failure);
-	/* Only now: what fails in here writes to errno, which the child was reading. */
-	privs_raise_priority();
-	settle(setup);
-	/* After that: a terminal to report to can be opened anew only from its session.
-	 */
-	leave_session(r);
-	const char *blindness = r->opt->verbose > 0 ? tree_blindness(r->tree) : NULL;
-	if (blindness != NULL)
-		say_more(r->status, "%s", blindness);
-	if (runs)
-		status_start(r->status, r->opt, r->contain, r->front,
-			     tree_number_outside(r->tree, r->command.pid));
-	else if (decided)
-		say_failure(r, &failure);
-	else
-		look_at_what_came_first(r);
-	if (r->early_stop && (runs || !decided))
-		stop(r, CAUSE_SIGNAL);
-	/* Its death may have been told before we asked for it. */
-	r->more_to_reap = true;
 }
 
 /* ---- the end ---- */
@@ -921,6 +679,7 @@ static struct outcome finish(struct reaper *r)
 		remove_cgroup(r);
 	r->ending.status = outcome.status;
 	status_end(r->status, &r->ending);
+	control_end(r->control, serve_end, r);
 	/* Should we be killed now, there is nothing left to do or to tell. */
 	const struct link_message ended = {.type = LINK_ENDED, .outcome = outcome};
 	if (r->link >= 0)
@@ -939,12 +698,14 @@ static struct reaper prepare(const struct reaper_setup *setup)
 		.watches = setup->watches,
 		.contain = setup->contain,
 		.cgroup = setup->cgroup,
+		.control = setup->control,
 		.signals = setup->signals,
 		.link = setup->link,
 		.shim = setup->shim,
 		.front = setup->front,
 		.shim_group = setup->shim_group,
 		.shim_leads_session = setup->shim_leads_session,
+		.session = getsid(0),
 		.command.progress = -1,
 		.timeout_at = NEVER,
 		.phase_ends_at = NEVER,
@@ -957,7 +718,8 @@ struct outcome reaper_run(const struct reaper_setup *setup)
 {
 	struct reaper r = prepare(setup);
 
-	start(&r, setup);
+	if (!reaper_start(&r, setup))
+		enter(&r, GONE);
 	loop(&r);
 	return finish(&r);
 }

@@ -5,6 +5,7 @@
 #ifndef REAPER_H
 #define REAPER_H
 
+#include "control.h"
 #include "options.h"
 #include "outcome.h"
 #include "signals.h"
@@ -21,10 +22,11 @@ struct reaper_setup {
 	struct tree *tree;
 	struct status *status;
 	struct watches *watches;
-	enum contain contain;  /* what it came to, never CONTAIN_AUTO */
-	struct cgroup *cgroup; /* the run's own, or NULL; removed at the end */
-	int signals;	       /* from signals_open() */
-	int link;	       /* to the shim; -1: there is none, this process is PID 1 */
+	enum contain contain;	 /* what it came to, never CONTAIN_AUTO */
+	struct cgroup *cgroup;	 /* the run's own, or NULL; removed at the end */
+	struct control *control; /* of a run with a name, or NULL; removed at the end */
+	int signals;		 /* from signals_open() */
+	int link;	  /* to the shim; -1: there is none, this process is PID 1 */
 	pid_t front;	  /* the process that the caller started: the shim or its relay */
 	pid_t shim;	  /* our parent; as PID 1, ourselves */
 	pid_t shim_group; /* its process group; 0: led from outside our PID namespace */

@@ -96,6 +96,8 @@ static void enter_namespace(const struct reaper_birth *birth)
 		say(setup->status, "--contain pidns: %s", why);
 		_exit(STATUS_FAILED);
 	}
+	if (setup->control != NULL)
+		setup->control->nobody_is_root = birth->with_user;
 	/* The group is led from outside, and has no number here. */
 	setup->shim_group = 0;
 	tree_open_inside(setup->tree);
@@ -294,6 +296,14 @@ static void guard(struct shim *shim, siginfo_t *info)
 	take_link(shim);
 }
 
+/* Undoes what contain() and name() have made outside of this process. */
+static void take_back(const struct reaper_setup *setup)
+{
+	if (setup->cgroup != NULL)
+		cgroup_remove(setup->cgroup);
+	control_remove(setup->control);
+}
+
 /* The reaper has ended: by itself as the outcome says, or by force. */
 static struct outcome outcome_of_reaper(struct shim *shim, const siginfo_t *info)
 {
@@ -304,8 +314,11 @@ static struct outcome outcome_of_reaper(struct shim *shim, const siginfo_t *info
 		return shim->outcome;
 	/* Dead, or, in a PID namespace that cannot end, as good as that. */
 	const bool is_dead = info->si_pid != 0;
-	if (is_dead && info->si_code == CLD_EXITED)
+	if (is_dead && info->si_code == CLD_EXITED) {
+		/* Nothing has been run, and nothing been undone. */
+		take_back(setup);
 		return (struct outcome){info->si_status, 0};
+	}
 	/* It blocks all signals: only itself can have ended it by one of these two. */
 	if (is_dead && (info->si_status == SIGINT || info->si_status == SIGQUIT))
 		return (struct outcome){128 + info->si_status, info->si_status};
@@ -316,39 +329,6 @@ static struct outcome outcome_of_reaper(struct shim *shim, const siginfo_t *info
 	say(setup->status, "the reaper was killed by %s; what it left has %sbeen ended",
 	    name, all_ended ? "" : "not ");
 	return outcome;
-}
-
-/*
- * A fork, but its end sends us SIGCONT and not SIGCHLD: should we have been stopped
- * (Ctrl-Z, say), it wakes us, to end the tree or to tell the caller.
- */
-static pid_t start_reaper(struct reaper_birth *birth)
-{
-	static char stack[REAPER_STACK_SIZE] __attribute__((aligned(16)));
-	char *const top = stack + sizeof(stack);
-	pid_t reaper = -1;
-
-	if (!is_pidns(birth->setup)) {
-		reaper = clone(be_reaper, top, SIGCONT, birth);
-		if (reaper >= 0)
-			return reaper;
-		const int error = errno;
-		if (birth->setup->cgroup != NULL)
-			cgroup_remove(birth->setup->cgroup);
-		die("cannot fork: %s", strerror(error));
-	}
-	reaper = clone(be_reaper, top, SIGCONT | pidns_flags(false), birth);
-	if (reaper < 0 && errno == EPERM) {
-		birth->with_user = true;
-		reaper = clone(be_reaper, top, SIGCONT | pidns_flags(true), birth);
-	}
-	if (reaper < 0 && birth->setup->opt->contain == CONTAIN_AUTO)
-		die("this kernel knows no subreapers and makes no PID namespace (%s): "
-		    "run treewrap as PID 1",
-		    strerror(errno));
-	if (reaper < 0)
-		die("--contain pidns: cannot make a PID namespace: %s", strerror(errno));
-	return reaper;
 }
 
 /* From its own PID namespace the reaper cannot signal us: what it says on the link does.
@@ -385,6 +365,60 @@ static void contain(struct reaper_setup *setup)
 	}
 }
 
+/* The run gets its name, and the command an environment that tells it. */
+static void name(struct reaper_setup *setup)
+{
+	static struct control control;
+	const struct options *opt = setup->opt;
+	char why[RUNTIME_PATH_SIZE + 128];
+
+	if (opt->id == NULL)
+		return;
+	if (!control_open(&control, opt->id, opt->name, why, sizeof(why))) {
+		take_back(setup);
+		die("--id: %s", why);
+	}
+	setup->control = &control;
+	if (setenv("TREEWRAP_ID", control.name, 1) < 0) {
+		take_back(setup);
+		die("--id: %s", strerror(errno));
+	}
+}
+
+/*
+ * A fork, but its end sends us SIGCONT and not SIGCHLD: should we have been stopped
+ * (Ctrl-Z, say), it wakes us, to end the tree or to tell the caller.
+ */
+static pid_t start_reaper(struct reaper_birth *birth)
+{
+	static char stack[REAPER_STACK_SIZE] __attribute__((aligned(16)));
+	char *const top = stack + sizeof(stack);
+	pid_t reaper = -1;
+
+	if (!is_pidns(birth->setup)) {
+		reaper = clone(be_reaper, top, SIGCONT, birth);
+		if (reaper >= 0)
+			return reaper;
+		const int error = errno;
+		take_back(birth->setup);
+		die("cannot fork: %s", strerror(error));
+	}
+	reaper = clone(be_reaper, top, SIGCONT | pidns_flags(false), birth);
+	if (reaper < 0 && errno == EPERM) {
+		birth->with_user = true;
+		reaper = clone(be_reaper, top, SIGCONT | pidns_flags(true), birth);
+	}
+	if (reaper >= 0)
+		return reaper;
+	const int error = errno;
+	take_back(birth->setup);
+	if (birth->setup->opt->contain == CONTAIN_AUTO)
+		die("this kernel knows no subreapers and makes no PID namespace (%s): "
+		    "run treewrap as PID 1",
+		    strerror(error));
+	die("--contain pidns: cannot make a PID namespace: %s", strerror(error));
+}
+
 /* Starts the reaper and guards it. */
 static struct outcome be_shim(struct reaper_setup *setup)
 {
@@ -405,6 +439,7 @@ static struct outcome be_shim(struct reaper_setup *setup)
 	if (is_pidns(setup))
 		be_woken_by(birth.ends[0]);
 	contain(setup);
+	name(setup);
 	shim.reaper = start_reaper(&birth);
 	close(birth.ends[1]);
 	shim.link = birth.ends[0];
@@ -461,6 +496,7 @@ static struct outcome be_pid_1(struct reaper_setup *setup)
 {
 	tree_open(setup->tree);
 	contain(setup);
+	name(setup);
 	return reaper_run(setup);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "status.h"
 #include "clock.h"
+#include "json.h"
 #include "link.h"
 
 #include <errno.h>
@@ -29,13 +30,6 @@
 #define NAMES_END     2000
 #define SURVIVORS_END 3300
 #define LONGEST_START (PIPE_BUF - 64)
-
-/* A line under construction. What does not fit marks it full. */
-struct line {
-	size_t length;
-	bool full;
-	char text[PIPE_BUF];
-};
 
 /* ---- writing without waiting ---- */
 
@@ -191,95 +185,23 @@ void say_more(struct status *status, const char *format, ...)
 	va_end(args);
 }
 
-/* ---- lines of JSON ---- */
+/* ---- events ---- */
 
-/* Appends, or marks the line full and appends nothing. */
-static void add(struct line *line, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-static void add(struct line *line, const char *format, ...)
+static void add_now(struct json *line, const struct status *status)
 {
-	const size_t room = sizeof(line->text) - line->length;
-	va_list args;
-
-	va_start(args, format);
-	const int length = vsnprintf(line->text + line->length, room, format, args);
-	va_end(args);
-	if (length < 0 || (size_t)length >= room)
-		line->full = true;
-	else
-		line->length += (size_t)length;
-}
-
-/* The length of the well-formed UTF-8 sequence at TEXT, or 0. */
-static int utf8_length(const unsigned char *text)
-{
-	const unsigned char c = text[0];
-	const int length = c < 0x80		   ? 1
-			   : c >= 0xc2 && c < 0xe0 ? 2
-			   : c >= 0xe0 && c < 0xf0 ? 3
-			   : c >= 0xf0 && c < 0xf5 ? 4
-						   : 0;
-
-	for (int i = 1; i < length; i++)
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	/* Overlong forms, surrogates, and what lies above U+10FFFF. */
-	if ((c == 0xe0 && text[1] < 0xa0) || (c == 0xed && text[1] > 0x9f) ||
-	    (c == 0xf0 && text[1] < 0x90) || (c == 0xf4 && text[1] > 0x8f))
-		return 0;
-	return length;
-}
-
-/* TEXT as a JSON string; what is not UTF-8 becomes U+FFFD. */
-static void add_string(struct line *line, const char *text)
-{
-	const unsigned char *c = (const unsigned char *)text;
-
-	add(line, "\"");
-	while (*c != '\0') {
-		const int length = utf8_length(c);
-		if (length == 0)
-			add(line, "\\ufffd");
-		else if (*c == '"' || *c == '\\')
-			add(line, "\\%c", *c);
-		else if (*c < 0x20 || *c == 0x7f)
-			add(line, "\\u%04x", *c);
-		else
-			add(line, "%.*s", length, (const char *)c);
-		c += length > 0 ? length : 1;
-	}
-	add(line, "\"");
-}
-
-static void add_seconds(struct line *line, const char *key, int64_t ns)
-{
-	add(line, ",\"%s\":%lld.%03lld", key, (long long)(ns / NS_PER_S),
-	    (long long)(ns % NS_PER_S / NS_PER_MS));
-}
-
-static void add_now(struct line *line, const struct status *status)
-{
-	add_seconds(line, "at", clock_now_ns() - status->start_ns);
-}
-
-static void add_signal(struct line *line, const char *key, int signo)
-{
-	char name[SIGNAL_NAME_SIZE];
-
-	signal_name(signo, name);
-	add(line, ",\"%s\":\"%s\"", key, name);
+	json_seconds(line, "at", clock_now_ns() - status->start_ns);
 }
 
 /* Hands a finished line over: written, or kept until the reader takes it. */
-static void emit(struct status *status, struct line *line, bool is_end)
+static void emit(struct status *status, struct json *line, bool is_end)
 {
 	const size_t room = sizeof(status->pending) - status->pending_length;
 	/* Some is kept for the end record. */
-	const size_t kept = is_end ? 0 : sizeof(line->text);
+	const size_t kept = is_end ? 0 : line->size;
 
 	if (status->events.fd < 0)
 		return;
-	add(line, "}\n");
+	json_add(line, "}\n");
 	if (line->full || line->length + kept > room) {
 		status->lost++;
 		return;
@@ -324,6 +246,7 @@ const char *cause_name(enum cause cause)
 		[CAUSE_PARENT] = "parent",
 		[CAUSE_PID] = "pid",
 		[CAUSE_SIGNAL] = "signal",
+		[CAUSE_CONTROL] = "control",
 		[CAUSE_SHIM_KILLED] = "shim-killed",
 		[CAUSE_REAPER_KILLED] = "reaper-killed",
 		[CAUSE_EXEC_FAILED] = "exec-failed",
@@ -336,131 +259,119 @@ static const char *scope_name(enum scope scope)
 	return scope == TO_MAIN ? "main" : scope == TO_GROUP ? "group" : "tree";
 }
 
-/* ---- events ---- */
-
-void status_start(struct status *status, const struct options *opt, enum contain contain,
-		  pid_t shim, pid_t pid)
+const char *contain_name(enum contain contain)
 {
-	struct line line = {0};
+	return contain == CONTAIN_CGROUP  ? "cgroup"
+	       : contain == CONTAIN_PIDNS ? "pidns"
+					  : "tree";
+}
+
+void status_start(struct status *status, const struct options *opt, const char *id,
+		  enum contain contain, pid_t shim, pid_t pid)
+{
+	char text[PIPE_BUF];
+	struct json line = {text, sizeof(text), 0, false};
 
 	if (status->events.fd < 0)
 		return;
-	add(&line, "{\"event\":\"start\",\"shim\":%d,\"pid\":%d,\"contain\":\"%s\"",
-	    (int)shim, (int)pid,
-	    contain == CONTAIN_CGROUP  ? "cgroup"
-	    : contain == CONTAIN_PIDNS ? "pidns"
-				       : "tree");
-	add(&line, ",\"command\":[");
-	const size_t name = line.length;
-	add_string(&line, opt->name);
-	if (line.full || line.length > LONGEST_START) {
-		line.full = false;
-		line.length = name;
-		add(&line, "\"\"");
-	}
-	/* Ends: the command ends in NULL. An argument that does not fit is left out, and
-	 * all behind it; that some were is said. */
-	for (char **arg = opt->command + 1; *arg != NULL; arg++) {
-		const size_t before = line.length;
-		add(&line, ",");
-		add_string(&line, *arg);
-		if (line.full || line.length > LONGEST_START) {
-			line.full = false;
-			line.length = before;
-			add(&line, "],\"truncated\":true");
-			emit(status, &line, false);
-			return;
-		}
-	}
-	add(&line, "]");
+	json_add(&line, "{\"event\":\"start\"");
+	if (id != NULL)
+		json_add(&line, ",\"id\":\"%s\"", id);
+	json_add(&line,
+		 ",\"shim\":%d,\"pid\":%d,\"contain\":\"%s\",\"command\":", (int)shim,
+		 (int)pid, contain_name(contain));
+	/* That some of it was left out is said. */
+	if (!json_command(&line, opt->name, opt->command + 1, LONGEST_START))
+		json_add(&line, ",\"truncated\":true");
 	emit(status, &line, false);
 }
 
 void status_signal(struct status *status, int signo, pid_t sender, enum scope to)
 {
-	struct line line = {0};
+	char text[PIPE_BUF];
+	struct json line = {text, sizeof(text), 0, false};
 
-	add(&line, "{\"event\":\"signal\"");
-	add_signal(&line, "signal", signo);
-	add(&line, ",\"sender\":%d,\"to\":\"%s\"", (int)sender, scope_name(to));
+	json_add(&line, "{\"event\":\"signal\"");
+	json_signal(&line, "signal", signo);
+	json_add(&line, ",\"sender\":%d,\"to\":\"%s\"", (int)sender, scope_name(to));
 	emit(status, &line, false);
 }
 
 void status_stop(struct status *status, enum cause cause, unsigned processes)
 {
-	struct line line = {0};
+	char text[PIPE_BUF];
+	struct json line = {text, sizeof(text), 0, false};
 
-	add(&line, "{\"event\":\"stop\",\"cause\":\"%s\"", cause_name(cause));
+	json_add(&line, "{\"event\":\"stop\",\"cause\":\"%s\"", cause_name(cause));
 	add_now(&line, status);
-	add(&line, ",\"processes\":%u", processes);
+	json_add(&line, ",\"processes\":%u", processes);
 	emit(status, &line, false);
 }
 
 void status_escalate(struct status *status, int signo, unsigned processes)
 {
-	struct line line = {0};
+	char text[PIPE_BUF];
+	struct json line = {text, sizeof(text), 0, false};
 
-	add(&line, "{\"event\":\"escalate\"");
-	add_signal(&line, "signal", signo);
+	json_add(&line, "{\"event\":\"escalate\"");
+	json_signal(&line, "signal", signo);
 	add_now(&line, status);
-	add(&line, ",\"processes\":%u", processes);
+	json_add(&line, ",\"processes\":%u", processes);
 	emit(status, &line, false);
 }
 
 /* What the command itself came to. */
-static void add_command_end(struct line *line, const struct ending *ending)
+static void add_command_end(struct json *line, const struct ending *ending)
 {
 	if (ending->command_ended && ending->cause != CAUSE_EXEC_FAILED &&
 	    ending->signo == 0)
-		add(line, ",\"exit_code\":%d", ending->exit_code);
+		json_add(line, ",\"exit_code\":%d", ending->exit_code);
 	else
-		add(line, ",\"exit_code\":null");
-	if (ending->signo != 0)
-		add_signal(line, "signal", ending->signo);
-	else
-		add(line, ",\"signal\":null");
-	add(line, ",\"core\":%s", ending->core ? "true" : "false");
+		json_add(line, ",\"exit_code\":null");
+	json_signal(line, "signal", ending->signo);
+	json_add(line, ",\"core\":%s", ending->core ? "true" : "false");
 }
 
-static void add_leftovers(struct line *line, const struct ending *ending)
+static void add_leftovers(struct json *line, const struct ending *ending)
 {
-	add(line, ",\"leftovers\":%u,\"leftover_names\":[", ending->leftovers);
+	json_add(line, ",\"leftovers\":%u,\"leftover_names\":[", ending->leftovers);
 	/* Names may be cut short, the record must not be. */
 	for (unsigned i = 0; i < ending->leftovers && i < LEFTOVER_NAMES_MAX; i++) {
 		if (line->length > NAMES_END)
 			break;
-		add(line, "%s", i > 0 ? "," : "");
-		add_string(line, ending->leftover_names[i]);
+		json_add(line, "%s", i > 0 ? "," : "");
+		json_string(line, ending->leftover_names[i]);
 	}
-	add(line, "]");
+	json_add(line, "]");
 }
 
-static void add_survivors(struct line *line, const struct ending *ending)
+static void add_survivors(struct json *line, const struct ending *ending)
 {
-	add(line, ",\"survivors\":[");
+	json_add(line, ",\"survivors\":[");
 	for (unsigned i = 0; i < ending->survivors && i < SURVIVORS_MAX; i++) {
 		if (line->length > SURVIVORS_END)
 			break;
 		const struct survivor *survivor = &ending->survivor[i];
-		add(line, "%s{\"pid\":%d,\"command\":", i > 0 ? "," : "",
-		    (int)survivor->process.pid);
-		add_string(line, survivor->process.command);
-		add(line, ",\"state\":\"%c\",\"reason\":", survivor->process.state);
-		add_string(line, survivor->reason);
-		add(line, "}");
+		json_add(line, "%s{\"pid\":%d,\"command\":", i > 0 ? "," : "",
+			 (int)survivor->process.pid);
+		json_string(line, survivor->process.command);
+		json_add(line, ",\"state\":\"%c\",\"reason\":", survivor->process.state);
+		json_string(line, survivor->reason);
+		json_add(line, "}");
 	}
-	add(line, "]");
+	json_add(line, "]");
 }
 
 /* What its controllers count. */
-static void add_cgroup(struct line *line, const struct cgroup_usage *usage)
+static void add_cgroup(struct json *line, const struct cgroup_usage *usage)
 {
 	if (usage->memory_peak >= 0)
-		add(line, ",\"memory_peak_bytes\":%lld", (long long)usage->memory_peak);
+		json_add(line, ",\"memory_peak_bytes\":%lld",
+			 (long long)usage->memory_peak);
 	if (usage->pids_peak >= 0)
-		add(line, ",\"pids_peak\":%lld", (long long)usage->pids_peak);
+		json_add(line, ",\"pids_peak\":%lld", (long long)usage->pids_peak);
 	if (usage->cpu_usec >= 0)
-		add_seconds(line, "cgroup_cpu", usage->cpu_usec * 1000);
+		json_seconds(line, "cgroup_cpu", usage->cpu_usec * 1000);
 }
 
 static int64_t timeval_ns(struct timeval time)
@@ -468,33 +379,42 @@ static int64_t timeval_ns(struct timeval time)
 	return time.tv_sec * NS_PER_S + time.tv_usec * INT64_C(1000);
 }
 
+void status_tell_end(struct json *line, const struct status *status,
+		     const struct ending *ending)
+{
+	struct rusage usage = {0};
+
+	/* Covers every descendant that was reaped, by us or by its parent. */
+	getrusage(RUSAGE_CHILDREN, &usage);
+	json_add(line, "\"cause\":\"%s\"", cause_name(ending->cause));
+	if (ending->cause == CAUSE_EXEC_FAILED) {
+		json_add(line, ",\"error\":");
+		json_string(line, strerror(ending->error));
+	}
+	add_command_end(line, ending);
+	json_add(line, ",\"status\":%d", ending->status);
+	add_now(line, status);
+	add_leftovers(line, ending);
+	json_add(line, ",\"killed\":%u,\"reaped\":%u", ending->killed, ending->reaped);
+	add_survivors(line, ending);
+	json_seconds(line, "user", timeval_ns(usage.ru_utime));
+	json_seconds(line, "system", timeval_ns(usage.ru_stime));
+	json_add(line, ",\"max_rss_kib\":%ld", usage.ru_maxrss);
+	if (ending->had_cgroup)
+		add_cgroup(line, &ending->usage);
+}
+
 void status_end(struct status *status, const struct ending *ending)
 {
-	struct line line = {0};
-	struct rusage usage = {0};
+	char text[PIPE_BUF];
+	struct json line = {text, sizeof(text), 0, false};
 
 	if (status->events.fd < 0)
 		return;
-	/* Covers every descendant that was reaped, by us or by its parent. */
-	getrusage(RUSAGE_CHILDREN, &usage);
-	add(&line, "{\"event\":\"end\",\"cause\":\"%s\"", cause_name(ending->cause));
-	if (ending->cause == CAUSE_EXEC_FAILED) {
-		add(&line, ",\"error\":");
-		add_string(&line, strerror(ending->error));
-	}
-	add_command_end(&line, ending);
-	add(&line, ",\"status\":%d", ending->status);
-	add_now(&line, status);
-	add_leftovers(&line, ending);
-	add(&line, ",\"killed\":%u,\"reaped\":%u", ending->killed, ending->reaped);
-	add_survivors(&line, ending);
-	add_seconds(&line, "user", timeval_ns(usage.ru_utime));
-	add_seconds(&line, "system", timeval_ns(usage.ru_stime));
-	add(&line, ",\"max_rss_kib\":%ld", usage.ru_maxrss);
-	if (ending->had_cgroup)
-		add_cgroup(&line, &ending->usage);
+	json_add(&line, "{\"event\":\"end\",");
+	status_tell_end(&line, status, ending);
 	if (status->lost > 0)
-		add(&line, ",\"lost_events\":%u", status->lost);
+		json_add(&line, ",\"lost_events\":%u", status->lost);
 	emit(status, &line, true);
 	/* It is the last: a reader that is there but slow gets a moment. */
 	const int64_t until = clock_now_ns() + PATIENCE_MS * NS_PER_MS;

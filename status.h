@@ -6,6 +6,7 @@
 #ifndef STATUS_H
 #define STATUS_H
 
+#include "json.h"
 #include "options.h"
 #include "tree.h"
 
@@ -27,6 +28,7 @@ enum cause {
 	CAUSE_PARENT,
 	CAUSE_PID,
 	CAUSE_SIGNAL,
+	CAUSE_CONTROL,
 	CAUSE_SHIM_KILLED,
 	CAUSE_REAPER_KILLED,
 	CAUSE_EXEC_FAILED,
@@ -102,19 +104,26 @@ void say_more(struct status *status, const char *format, ...)
 /* Puts on standard error what say() made of a message in another process. */
 void say_for(struct status *status, const char *line);
 
-/* Events, see the spec, section 5. TO and SENDER as they were. */
-void status_start(struct status *status, const struct options *opt, enum contain contain,
-		  pid_t shim, pid_t pid);
+/* Events, see the spec, section 5. TO and SENDER as they were; ID NULL: there is none. */
+void status_start(struct status *status, const struct options *opt, const char *id,
+		  enum contain contain, pid_t shim, pid_t pid);
 void status_signal(struct status *status, int signo, pid_t sender, enum scope to);
 void status_stop(struct status *status, enum cause cause, unsigned processes);
 void status_escalate(struct status *status, int signo, unsigned processes);
 void status_end(struct status *status, const struct ending *ending);
+
+/* What the end record tells, but for "event": members of an object that is begun. */
+void status_tell_end(struct json *line, const struct status *status,
+		     const struct ending *ending);
 
 /* True if events wait for their reader: poll STATUS->events.fd for POLLOUT. */
 bool status_waits(const struct status *status);
 
 /* Writes what waits, as far as the reader takes it. */
 void status_flush(struct status *status);
+
+/* The containment in the words of the start record; AUTO is none. */
+const char *contain_name(enum contain contain);
 
 /* The cause in the words of the end record ("timeout"). */
 const char *cause_name(enum cause cause);

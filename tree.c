@@ -18,6 +18,7 @@
  *    parent's number did the same.
  */
 #include "tree.h"
+#include "clock.h"
 #include "kernel.h"
 #include "let_go.h"
 #include "proc.h"
@@ -499,6 +500,7 @@ void tree_freeze(struct tree *tree)
 unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_t *info,
 		     bool cont, pid_t group)
 {
+	struct tree_report report;
 	unsigned reached = 0;
 	int pidfd;
 
@@ -507,7 +509,8 @@ unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_
 		/* Why it is ours: proven by the walk, and met again as the same. */
 		if (!meet_again(tree, member, &pidfd))
 			continue;
-		if (group == ANY_GROUP || getpgid(member->pid) == group) {
+		if ((group == ANY_GROUP || getpgid(member->pid) == group) &&
+		    tree_describe(tree, i, &report)) {
 			const int error = send_signal(member, pidfd, signo, info);
 			reached += error == 0;
 			if (cont && error == 0)
@@ -643,6 +646,25 @@ bool tree_describe(struct tree *tree, unsigned index, struct tree_report *report
 		return false;
 	report->state = line.state;
 	memcpy(report->command, line.command, sizeof(report->command));
+	return true;
+}
+
+bool tree_detail(const struct tree *tree, const struct tree_report *report,
+		 struct tree_details *details)
+{
+	const int64_t tick_ns = NS_PER_S / TICKS_PER_S;
+	struct timespec now = {0, 0};
+	struct proc_stat line;
+
+	if (!proc_read_stat(tree->proc, report->pid, &line))
+		return false;
+	/* The clock that the start is told by; it cannot fail. */
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	details->parent = line.parent;
+	details->session = line.session;
+	details->cpu_ns = (int64_t)line.cpu * tick_ns;
+	details->age_ns =
+		now.tv_sec * NS_PER_S + now.tv_nsec - (int64_t)line.start * tick_ns;
 	return true;
 }
 

@@ -60,6 +60,15 @@ struct tree {
 	uint64_t doomed[TREE_NUMBERS_MAX / 64];
 };
 
+/*
+ * More about it, for who asks. Not its command line: to read that takes a lock of the
+ * process's own memory, on which it could make us wait.
+ */
+struct tree_details {
+	pid_t parent, session;
+	int64_t age_ns, cpu_ns;
+};
+
 /* What is known of a process for a report. */
 struct tree_report {
 	pid_t pid;
@@ -119,7 +128,7 @@ void tree_freeze(struct tree *tree);
  * Signals the members from the list's place FROM on, parents first: SIGNO, with INFO if
  * not NULL (a queued value; see rt_sigqueueinfo(2)), then SIGCONT if CONT. GROUP other
  * than ANY_GROUP passes over those that are not in that process group (0: one that is led
- * from outside our PID namespace). Returns how many it reached.
+ * from outside our PID namespace). Zombies are passed over. Returns how many it reached.
  */
 #define ANY_GROUP (-1)
 unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_t *info,
@@ -149,6 +158,10 @@ const char *tree_blindness(const struct tree *tree);
  * status that has not been fetched, or gone.
  */
 bool tree_describe(struct tree *tree, unsigned index, struct tree_report *report);
+
+/* More about the process of REPORT. False if there is nothing to be had. */
+bool tree_detail(const struct tree *tree, const struct tree_report *report,
+		 struct tree_details *details);
 
 /*
  * Why the process of REPORT has outlived tree_kill(), in words for TEXT: frozen, in

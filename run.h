@@ -1,0 +1,86 @@
+/*
+ * A run in progress, for the files that make up the reaper: start.c brings the command
+ * into being, reaper.c sees the tree to its end, serve.c answers who asks.
+ */
+#ifndef RUN_H
+#define RUN_H
+
+#include "command.h"
+#include "control.h"
+#include "forward.h"
+#include "reaper.h"
+
+#include <poll.h>
+
+/* See reaper.c. */
+enum phase { RUNNING, DRAINING, STOPPING, KILLING, GONE };
+
+struct reaper {
+	const struct options *opt;
+	struct tree *tree;
+	struct status *status;
+	struct watches *watches;
+	enum contain contain;
+	struct cgroup *cgroup;
+	struct control *control; /* of a run that has a name, or NULL */
+	int signals, link;
+	pid_t shim, front, shim_group;
+	pid_t session; /* in which the command was started */
+	bool shim_leads_session;
+
+	enum phase phase;
+	struct command command;
+	bool command_runs;
+	bool command_stopped;
+	bool early_stop; /* a signal of --stop-on came before the exec */
+	unsigned stops;	 /* of the command, counted */
+	bool childless;	 /* waitid said ECHILD: there is no descendant */
+	bool more_to_reap;
+	bool crowded;	  /* we get the CPU late: there are many who want it */
+	bool just_walked; /* the tree's list is of this moment */
+
+	int64_t timeout_at; /* absolute, as all that follow; NEVER where there is none */
+	int64_t phase_ends_at;
+	int64_t verify_ends_at;
+	int64_t last_death_at;
+	int64_t round_began_at;
+	int64_t pardon_at;
+	unsigned rung;	       /* of the ladder, while stopping */
+	unsigned rounds;       /* of killing */
+	unsigned idle_rounds;  /* in a row, in which nothing died */
+	unsigned killed, died; /* since we kill: sent SIGKILL to, fetched the end of */
+	unsigned died_before_round;
+
+	struct ending ending;
+};
+
+/* Where each thing that is waited for stands; then come the watches, as many as there
+ * are, and then what control_fill_poll() makes, if the run has a name. */
+enum {
+	POLL_SIGNALS,
+	POLL_LINK,
+	POLL_EVENTS,
+	POLL_CGROUP,
+	POLL_WATCHES,
+	POLL_MAX = POLL_WATCHES + WATCHES_MAX + CONTROL_POLLED,
+};
+
+/* Fills FDS with all that R waits for now. Returns how many. */
+unsigned reaper_fill_poll(const struct reaper *r, struct pollfd fds[POLL_MAX]);
+
+/* Looks at what FDS tells of the shim, of watches and of readers; and at the clock. */
+void reaper_look_around(struct reaper *r, const struct pollfd fds[POLL_MAX]);
+
+/* Whom signals are forwarded to now. */
+struct forwarding reaper_forwarding(const struct reaper *r);
+
+/* Does SIGNO stop the tree (--stop-on)? */
+bool reaper_is_stopped_by(const struct reaper *r, int signo);
+
+/* CAUSE stops the tree, unless it is being stopped already. */
+void reaper_stop(struct reaper *r, enum cause cause);
+
+/* Starts the command. False if no process could be born for it. */
+bool reaper_start(struct reaper *r, const struct reaper_setup *setup);
+
+#endif

@@ -1,0 +1,14 @@
+/* What can be asked for through the control socket; see treewrapctl(1), PROTOCOL. */
+#ifndef SERVE_H
+#define SERVE_H
+
+#include "control.h"
+#include "run.h"
+
+/* Answers CLIENT's request, LINE, which it changes, or has it wait for the run's end. */
+void serve(struct reaper *r, struct client *client, char *line);
+
+/* The reply to all who wait for the end. R is a struct reaper. */
+void serve_end(struct json *reply, const void *r);
+
+#endif

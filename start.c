@@ -1,0 +1,228 @@
+/*
+ * Promises: the command runs with all that is its, and nothing that is ours; what keeps
+ * it from running is told; a deadline, a watch and a signal hold even while its exec
+ * hangs.
+ */
+#include "clock.h"
+#include "kernel.h"
+#include "let_go.h"
+#include "link.h"
+#include "privs.h"
+#include "run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A child killed before its exec shares our memory until it is dead. */
+#define BIRTH_DEATH_MS 1000
+
+/*
+ * A session of our own, now that the command has been born into the shim's group. As a
+ * parent from the same session but another group we would keep that group from being
+ * orphaned, and Ctrl-Z would stop where it does not without treewrap. (A group of the
+ * command's own would be orphaned by our leaving, and could not be stopped any more.)
+ * A group's leader cannot leave; so through the shim's group, where for the time of one
+ * system call a kill of the group would take both of us. (That is where a reaper in a PID
+ * namespace of its own has been until now: see be_reaper().)
+ */
+static void leave_session(const struct reaper *r)
+{
+	if (r->link < 0)
+		return;
+	if (r->command.own_group) {
+		/* Cannot fail: we lead no session. */
+		setpgid(0, 0);
+		return;
+	}
+	/* Fails if the shim is gone; then nobody is left to be mistaken. 0: we are in it.
+	 */
+	if (r->shim_group != 0)
+		setpgid(0, r->shim_group);
+	setsid();
+}
+
+void reaper_settle(const struct reaper_setup *setup, const int more[], size_t count)
+{
+	enum { FIXED = 6 + CGROUP_KEPT + CONTROL_KEPT };
+	int keep[FIXED + REAPER_KEEPS_MORE] = {
+		setup->signals,	   setup->status->errors.fd,  setup->status->events.fd,
+		setup->tree->proc, setup->tree->own_children, setup->tree->outside,
+	};
+
+	cgroup_keep(setup->cgroup, keep + 6);
+	control_keep(setup->control, keep + 6 + CGROUP_KEPT);
+	memcpy(keep + FIXED, more, count * sizeof(more[0]));
+	let_go(keep, FIXED + count, setup->cgroup != NULL);
+	status_own_errors(setup->status);
+	privs_seal();
+	/* The caller may have left us no descriptors; now there are some. */
+	if (setup->tree->own_children < 0)
+		tree_open(setup->tree);
+}
+
+/* What the reaper needs beside: its end of the link, and what is watched. */
+static void settle(const struct reaper_setup *setup)
+{
+	const struct watches *watches = setup->watches;
+	int more[REAPER_KEEPS_MORE] = {setup->link};
+
+	for (unsigned i = 0; i < watches->count; i++)
+		more[1 + i] = watches->watch[i].fd;
+	reaper_settle(setup, more, 1 + watches->count);
+}
+
+/* A signal that came before the exec: for the command, or it stops the run. */
+static void receive_early(struct reaper *r, const struct arrived *arrived)
+{
+	const struct forwarding forwarding = reaper_forwarding(r);
+
+	if (reaper_is_stopped_by(r, arrived->signo) && !r->early_stop)
+		r->early_stop = true;
+	else
+		forward_before_exec(&forwarding, arrived);
+}
+
+/* Takes one at a time, of those that poll(2) has promised: so nothing fails. */
+static void take_early_signals(struct reaper *r, const struct pollfd *fds)
+{
+	struct link_message message;
+	struct arrived arrived;
+
+	if ((fds[POLL_LINK].revents & POLLIN) != 0 && link_receive(r->link, &message) &&
+	    message.type == LINK_SIGNAL)
+		receive_early(r, &message.signal);
+	if ((fds[POLL_SIGNALS].revents & POLLIN) != 0 &&
+	    signals_read(r->signals, &arrived) && arrived.signo != SIGCHLD)
+		receive_early(r, &arrived);
+}
+
+/* Has one of the watches ended, or the shim? */
+static bool is_stopped_early(const struct pollfd *fds, unsigned count)
+{
+	for (unsigned i = POLL_WATCHES; i < count; i++)
+		if (fds[i].revents != 0)
+			return true;
+	return (fds[POLL_LINK].revents & (POLLHUP | POLLERR)) != 0;
+}
+
+/*
+ * Waits until LIMIT for the exec, which may hang (on a network file system, say), passing
+ * signals on. A watch that ends it is looked at only if WATCHING. True if the exec is
+ * decided.
+ */
+static bool exec_decided(struct reaper *r, int64_t limit, bool watching)
+{
+	struct pollfd fds[POLL_MAX];
+
+	/* Ends: at the limit, if there is one; else the caller has asked for none. */
+	for (;;) {
+		int64_t left = limit == NEVER ? NEVER : limit - clock_now_ns();
+		if (left < 0)
+			left = 0;
+		const struct timespec wait = {left / NS_PER_S, left % NS_PER_S};
+		/* Whoever asks something waits until the command runs. Nothing is waiting
+		 * to be written yet: the place is free. Our children's signals tell no
+		 * more than the pipe. */
+		const unsigned count = POLL_WATCHES + (watching ? r->watches->count : 0);
+		reaper_fill_poll(r, fds);
+		fds[POLL_EVENTS] =
+			(struct pollfd){.fd = r->command.progress, .events = POLLIN};
+		if (r->link >= 0)
+			fds[POLL_SIGNALS].fd = -1;
+		if (ppoll(fds, count, &wait, NULL) < 0)
+			return false;
+		if (fds[POLL_EVENTS].revents != 0)
+			return true;
+		take_early_signals(r, fds);
+		if (left == 0 || is_stopped_early(fds, count) ||
+		    (watching && r->early_stop))
+			return false;
+	}
+}
+
+/*
+ * A timeout, a watch or a signal that comes before the exec gives it the time of the
+ * whole ladder: a polite signal could do no more to it, and the loop will find the
+ * timeout and the watch again. Nothing in here can fail, for errno is the child's too
+ * (see command.h). False: it had to be killed.
+ */
+static bool wait_for_exec(struct reaper *r)
+{
+	struct pollfd death = {.fd = r->command.progress, .events = POLLIN};
+	int64_t grace_ns;
+
+	if (__builtin_mul_overflow(r->opt->kill_after_ns, r->opt->ladder_length,
+				   &grace_ns))
+		grace_ns = NEVER;
+	if (exec_decided(r, r->timeout_at, true) ||
+	    exec_decided(r, clock_after(clock_now_ns(), grace_ns), false))
+		return true;
+	/* Ours, not reaped. When it is dead, our memory is our own again. */
+	kill(r->command.pid, SIGKILL);
+	poll(&death, 1, BIRTH_DEATH_MS);
+	return false;
+}
+
+static void say_failure(struct reaper *r, const struct failure *failure)
+{
+	r->ending.cause = CAUSE_EXEC_FAILED;
+	r->ending.error = failure->error;
+	r->ending.status = failure->status;
+	if (failure->status == STATUS_NOT_FOUND)
+		say(r->status, "cannot run '%s': not found", r->opt->name);
+	else
+		say(r->status, "cannot run '%s': %s", r->opt->name,
+		    failure->reason != NULL ? failure->reason : strerror(failure->error));
+}
+
+/* The exec had to be given up: see why, before the loop finds the command dead. */
+static void look_at_what_came_first(struct reaper *r)
+{
+	struct pollfd fds[POLL_MAX];
+
+	poll(fds, reaper_fill_poll(r, fds), 0);
+	reaper_look_around(r, fds);
+}
+
+bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
+{
+	struct failure failure;
+
+	r->status->start_ns = clock_now_ns();
+	r->timeout_at = r->opt->timeout_ns > 0
+				? clock_after(r->status->start_ns, r->opt->timeout_ns)
+				: NEVER;
+	if (command_start(&r->command, r->opt, setup->inherited, r->cgroup, getpid(),
+			  r->front, r->shim_group) < 0) {
+		failure = (struct failure){STATUS_FAILED, errno, NULL};
+		say_failure(r, &failure);
+		return false;
+	}
+	r->command_runs = true;
+	const bool decided = wait_for_exec(r);
+	const bool runs = decided && command_progress(&r->command, &failure);
+	/* Only now: what fails in here writes to errno, which the child was reading. */
+	privs_raise_priority();
+	settle(setup);
+	/* After that: a terminal to report to can be opened anew only from its session.
+	 */
+	leave_session(r);
+	const char *blindness = r->opt->verbose > 0 ? tree_blindness(r->tree) : NULL;
+	if (blindness != NULL)
+		say_more(r->status, "%s", blindness);
+	if (runs)
+		status_start(r->status, r->opt,
+			     r->control != NULL ? r->control->name : NULL, r->contain,
+			     r->front, tree_number_outside(r->tree, r->command.pid));
+	else if (decided)
+		say_failure(r, &failure);
+	else
+		look_at_what_came_first(r);
+	if (r->early_stop && (runs || !decided))
+		reaper_stop(r, CAUSE_SIGNAL);
+	/* Its death may have been told before we asked for it. */
+	r->more_to_reap = true;
+	return true;
+}
