@@ -183,6 +183,7 @@ build-packages:
 test-packages:
 	@sh packages.sh python3 python3-pytest python3-pytest-xdist python3-jsonschema \
 		bash util-linux procps tmux less mandoc strace mount
+	@command -v node >/dev/null || sh packages.sh nodejs
 
 static-packages: build-packages
 	@sh packages.sh musl-tools linux-libc-dev

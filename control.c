@@ -12,12 +12,16 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define AUTO_NAME_MAX 40
 #define AUTO_TRIES    100
+
+/* Left for the reaper's own work. */
+#define DESCRIPTORS_KEPT 8
 
 /* Connections taken in one turn. */
 #define ACCEPTS_PER_TURN 8
@@ -151,62 +155,85 @@ static bool is_allowed(const struct control *control, int fd, pid_t *pid)
 	       (st.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
-/*
- * A place for a new client: a free one, or that of whom we have not heard for longest and
- * who waits for nothing.
- */
-static struct client *find_place(struct control *control)
-{
-	struct client *oldest = NULL;
-
-	for (int i = 0; i < CONTROL_CLIENTS; i++) {
-		struct client *client = &control->clients[i];
-		if (client->fd < 0)
-			return client;
-		if (!client->waits && (oldest == NULL || client->heard < oldest->heard))
-			oldest = client;
-	}
-	if (oldest != NULL)
-		drop(oldest);
-	return oldest;
-}
-
-static void admit(struct control *control)
-{
-	/* Ends: after so many, or when there are none. */
-	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-		const int fd = accept4(control->listener, NULL, NULL,
-				       SOCK_NONBLOCK | SOCK_CLOEXEC);
-		pid_t pid = 0;
-		if (fd < 0) {
-			/* Else it would be ready for ever. */
-			if (errno != EAGAIN && errno != ECONNABORTED)
-				control->deaf_until = clock_now_ns() + DEAF_NS;
-			return;
-		}
-		if (!is_allowed(control, fd, &pid)) {
-			turn_away(fd, "this run is another user's");
-			continue;
-		}
-		struct client *client = find_place(control);
-		if (client == NULL) {
-			turn_away(fd, "too many clients wait for this run");
-			continue;
-		}
-		client->fd = fd;
-		client->pid = pid;
-		client->heard = ++control->heard;
-		client->waits = client->silent = client->leaving = false;
-		client->got = client->length = client->written = 0;
-	}
-}
-
 /* Has CLIENT's request a whole line, and nothing else to be done for it before? */
 static bool has_request(const struct client *client)
 {
 	return client->fd >= 0 && !client->waits && !client->leaving &&
 	       client->written == client->length &&
 	       memchr(client->request, '\n', client->got) != NULL;
+}
+
+/*
+ * A place for a new client: a free one, or that of whom we have not heard for longest and
+ * who has asked for nothing. NULL if there is none; ALL_WAIT then says if none will be
+ * before the run's end.
+ */
+static struct client *find_place(struct control *control, bool *all_wait)
+{
+	struct client *oldest = NULL;
+
+	*all_wait = true;
+	for (int i = 0; i < CONTROL_CLIENTS; i++) {
+		struct client *client = &control->clients[i];
+		if (client->fd < 0)
+			return client;
+		*all_wait = *all_wait && client->waits;
+		if (!client->waits && !has_request(client) &&
+		    (oldest == NULL || client->heard < oldest->heard))
+			oldest = client;
+	}
+	return oldest;
+}
+
+static void seat(struct control *control, struct client *client, int fd, pid_t pid)
+{
+	if (client->fd >= 0)
+		drop(client);
+	client->fd = fd;
+	client->pid = pid;
+	client->heard = ++control->heard;
+	client->waits = client->silent = client->leaving = false;
+	client->got = client->length = client->written = 0;
+}
+
+/* To find and end the tree takes a few descriptors, whoever else wants some. */
+static bool is_one_of_the_last(int fd)
+{
+	struct rlimit limit = {0, 0};
+
+	/* It is the lowest that was free. */
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+	       (rlim_t)fd + DESCRIPTORS_KEPT >= limit.rlim_cur;
+}
+
+static void admit(struct control *control)
+{
+	bool all_wait;
+	pid_t pid;
+
+	/* Ends: after so many, or when there are none. */
+	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+		struct client *client = find_place(control, &all_wait);
+		/* There will be one when those who have asked have been answered. */
+		if (client == NULL && !all_wait)
+			return;
+		const int fd = accept4(control->listener, NULL, NULL,
+				       SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0) {
+			/* Else it would be ready for ever. */
+			if (errno != EAGAIN && errno != ECONNABORTED)
+				control->deaf_until = clock_now_ns() + DEAF_NS;
+			return;
+		}
+		if (!is_allowed(control, fd, &pid))
+			turn_away(fd, "this run is another user's");
+		else if (is_one_of_the_last(fd))
+			turn_away(fd, "no descriptors are left for more clients");
+		else if (client == NULL)
+			turn_away(fd, "too many clients wait for this run");
+		else
+			seat(control, client, fd, pid);
+	}
 }
 
 static void write_out(struct client *client)
@@ -282,18 +309,20 @@ static short events_of(const struct client *client)
 	return POLLIN;
 }
 
-void control_fill_poll(const struct control *control, struct pollfd fds[CONTROL_POLLED])
+unsigned control_fill_poll(const struct control *control,
+			   struct pollfd fds[CONTROL_POLLED])
 {
-	for (int i = 0; i < CONTROL_POLLED; i++)
-		fds[i] = (struct pollfd){.fd = -1};
-	if (control->deaf_until == 0 || clock_now_ns() >= control->deaf_until)
-		fds[0] = (struct pollfd){.fd = control->listener, .events = POLLIN};
+	const bool deaf = control->deaf_until > 0 && clock_now_ns() < control->deaf_until;
+	unsigned count = 1;
+
+	fds[0] = (struct pollfd){.fd = deaf ? -1 : control->listener, .events = POLLIN};
 	for (int i = 0; i < CONTROL_CLIENTS; i++) {
 		const struct client *client = &control->clients[i];
 		if (client->fd >= 0)
-			fds[1 + i] = (struct pollfd){.fd = client->fd,
-						     .events = events_of(client)};
+			fds[count++] = (struct pollfd){.fd = client->fd,
+						       .events = events_of(client)};
 	}
+	return count;
 }
 
 int64_t control_patience_ns(const struct control *control)
@@ -336,9 +365,11 @@ static void take(struct control *control, struct client *client, short revents)
 struct client *control_look(struct control *control,
 			    const struct pollfd fds[CONTROL_POLLED])
 {
+	const struct pollfd *its = fds + 1;
+
 	for (int i = 0; i < CONTROL_CLIENTS; i++)
-		if (control->clients[i].fd >= 0 && fds[1 + i].revents != 0)
-			take(control, &control->clients[i], fds[1 + i].revents);
+		if (control->clients[i].fd >= 0)
+			take(control, &control->clients[i], (its++)->revents);
 	/* After that, for it may give a place that FDS speaks of to another. */
 	if (fds[0].revents != 0)
 		admit(control);

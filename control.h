@@ -35,7 +35,7 @@ struct client {
 	char reply[CONTROL_REPLY_SIZE];
 };
 
-/* Large: to be placed in static storage, where it costs nothing until it is used. */
+/* Large: most of it costs nothing until it is used, if it begins as untouched zeros. */
 struct control {
 	struct runtime runtime;
 	char name[RUNTIME_NAME_SIZE];
@@ -63,15 +63,19 @@ bool control_open(struct control *control, const char *id, const char *command, 
 /* The descriptors that CONTROL, or NULL, needs to the end, into KEEP. */
 void control_keep(const struct control *control, int keep[CONTROL_KEPT]);
 
-/* What to poll(2) for CONTROL into FDS. */
-void control_fill_poll(const struct control *control, struct pollfd fds[CONTROL_POLLED]);
+/*
+ * What to poll(2) for CONTROL into FDS, no more than there is: poll(2) takes no more than
+ * descriptors may be open. Returns how many.
+ */
+unsigned control_fill_poll(const struct control *control,
+			   struct pollfd fds[CONTROL_POLLED]);
 
 /* In nanoseconds, 0 if a whole request waits already; else INT64_MAX or when to look. */
 int64_t control_patience_ns(const struct control *control);
 
 /*
- * Does what FDS tells. Returns a client whose request is to be answered, which is in
- * CONTROL->line; or NULL.
+ * Does what FDS, from control_fill_poll(), tells. Returns a client whose request is to be
+ * answered, which is in CONTROL->line; or NULL.
  */
 struct client *control_look(struct control *control,
 			    const struct pollfd fds[CONTROL_POLLED]);

@@ -608,8 +608,8 @@ unsigned reaper_fill_poll(const struct reaper *r, struct pollfd fds[POLL_MAX])
 					.events = r->watches->watch[i].events};
 	if (r->control == NULL)
 		return POLL_WATCHES + r->watches->count;
-	control_fill_poll(r->control, fds + POLL_WATCHES + r->watches->count);
-	return POLL_WATCHES + r->watches->count + CONTROL_POLLED;
+	return POLL_WATCHES + r->watches->count +
+	       control_fill_poll(r->control, fds + POLL_WATCHES + r->watches->count);
 }
 
 static void look_at_clients(struct reaper *r, const struct pollfd fds[CONTROL_POLLED])
@@ -641,10 +641,12 @@ static void loop(struct reaper *r)
 	while (r->phase != GONE) {
 		const unsigned count = reaper_fill_poll(r, fds);
 		const struct timespec left = time_left(r);
-		/* No signal can interrupt it, all are blocked; ENOMEM: look at
-		 * everything. */
-		if (ppoll(fds, count, &left, NULL) < 0)
+		/* No signal can interrupt it, all are blocked. ENOMEM, or EINVAL for
+		 * more than may be open: look at everything, but not in circles. */
+		if (ppoll(fds, count, &left, NULL) < 0) {
 			memset(fds, 0, sizeof(fds));
+			poll(NULL, 0, 1);
+		}
 		take_signals(r);
 		if (fds[POLL_CGROUP].revents != 0)
 			r->more_to_reap = true;

@@ -368,18 +368,23 @@ static void contain(struct reaper_setup *setup)
 /* The run gets its name, and the command an environment that tells it. */
 static void name(struct reaper_setup *setup)
 {
-	static struct control control;
 	const struct options *opt = setup->opt;
 	char why[RUNTIME_PATH_SIZE + 128];
 
 	if (opt->id == NULL)
 		return;
-	if (!control_open(&control, opt->id, opt->name, why, sizeof(why))) {
+	/* To the end; what is never written to takes no memory. */
+	struct control *control = calloc(1, sizeof(*control));
+	if (control == NULL) {
+		take_back(setup);
+		die("--id: %s", strerror(errno));
+	}
+	if (!control_open(control, opt->id, opt->name, why, sizeof(why))) {
 		take_back(setup);
 		die("--id: %s", why);
 	}
-	setup->control = &control;
-	if (setenv("TREEWRAP_ID", control.name, 1) < 0) {
+	setup->control = control;
+	if (setenv("TREEWRAP_ID", control->name, 1) < 0) {
 		take_back(setup);
 		die("--id: %s", strerror(errno));
 	}
