@@ -26,7 +26,7 @@ HARDEN  = -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE
 LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
-PARTS   = shim relay reaper start serve control runtime forward outcome report signals tree proc command options \
+PARTS   = shim relay reaper start serve control runtime rights forward outcome report signals tree proc command options \
 	  watch status json link let_go privs cgroup pidns
 SOURCES = $(PARTS:=.c)
 HEADERS = $(wildcard *.h)

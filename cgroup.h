@@ -75,7 +75,7 @@ struct cgroup_usage cgroup_usage(const struct cgroup *cgroup);
 
 /*
  * Removes CGROUP and what was made below it. False and errno if something is in it, or if
- * the modes do not let us: see privs_override().
+ * the modes do not let us: see privs.h.
  */
 bool cgroup_remove(struct cgroup *cgroup);
 

@@ -86,7 +86,7 @@ static void become(char **command, char *path)
 /* What kept PATH, which exists, from running. */
 static struct failure cannot(const char *path, int error)
 {
-	struct failure failure = {STATUS_CANNOT, error, NULL};
+	struct failure failure = {STATUS_CANNOT, error, NULL, NULL};
 	struct stat st;
 
 	if (error == EACCES && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
@@ -103,7 +103,7 @@ static struct failure cannot(const char *path, int error)
 static struct failure search(char **command, const char *name)
 {
 	static char path[PATH_SIZE];
-	struct failure found = {STATUS_NOT_FOUND, ENOENT, NULL};
+	struct failure found = {STATUS_NOT_FOUND, ENOENT, NULL, NULL};
 	const size_t name_size = strlen(name) + 1;
 	const char *dir = getenv("PATH");
 
@@ -136,7 +136,7 @@ static struct failure run(const struct options *opt)
 	int error;
 
 	if (name[0] == '\0')
-		return (struct failure){STATUS_NOT_FOUND, ENOENT, NULL};
+		return (struct failure){STATUS_NOT_FOUND, ENOENT, NULL, NULL};
 	if (strchr(name, '/') == NULL)
 		return search(opt->command, name);
 	become(opt->command, opt->command[0]);
@@ -144,8 +144,34 @@ static struct failure run(const struct options *opt)
 	if (access(name, F_OK) == 0)
 		return cannot(name, error);
 	if (errno == ENOENT || errno == ENOTDIR)
-		return (struct failure){STATUS_NOT_FOUND, errno, NULL};
-	return (struct failure){STATUS_CANNOT, error, NULL};
+		return (struct failure){STATUS_NOT_FOUND, errno, NULL, NULL};
+	return (struct failure){STATUS_CANNOT, error, NULL, NULL};
+}
+
+/*
+ * Last resort if shim and reaper are killed at one time. The reaper may have died before
+ * this call: then nobody would send the signal.
+ */
+static void die_with_parent(const struct birth *birth)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != birth->owner)
+		_exit(STATUS_FAILED);
+}
+
+/* What needs our privileges, and then the loss of them. NULL, or what failed, and errno.
+ */
+static const char *prepare(const struct birth *birth)
+{
+	if (birth->join != NULL && cgroup_join(birth->join) < 0)
+		return "its cgroup does not take it";
+	if (!rights_are_asked(&birth->opt->rights))
+		return NULL;
+	const char *failed = rights_take(&birth->opt->rights);
+	if (failed == NULL)
+		/* A change of user has cleared it. */
+		die_with_parent(birth);
+	return failed;
 }
 
 /* The command's process before its exec. Never returns. */
@@ -164,19 +190,13 @@ static int child(void *argument)
 		setpgid(0, 0);
 	else if (birth->shim_group != 0)
 		setpgid(0, birth->shim_group);
-	/*
-	 * Last resort if shim and reaper are killed at one time. The reaper may have
-	 * died before this call: then nobody would send the signal.
-	 */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != birth->owner)
-		_exit(STATUS_FAILED);
+	die_with_parent(birth);
 	adopt_pid_variable("LISTEN_PID", birth->shim, listen_pid);
 	adopt_pid_variable("WATCHDOG_PID", birth->shim, watchdog_pid);
 	signals_give_back(birth->inherited);
-	if (birth->join != NULL && cgroup_join(birth->join) < 0)
-		failure = (struct failure){STATUS_FAILED, errno,
-					   "its cgroup does not take it"};
+	const char *step = prepare(birth);
+	if (step != NULL)
+		failure = (struct failure){STATUS_FAILED, errno, NULL, step};
 	else
 		failure = run(birth->opt);
 	/* A few bytes into an empty pipe: written whole, or the reaper is gone. */
@@ -185,8 +205,11 @@ static int child(void *argument)
 	_exit(failure.status);
 }
 
-/* Its process. Into a cgroup it is born where the kernel can do that, as a copy of us;
- * else it shares our memory and moves. */
+/*
+ * Its process. Into a cgroup it is born where the kernel can do that, as a copy of us; to
+ * become another user it has to be a copy too, for libraries keep in memory what a
+ * process may do; else it shares our memory.
+ */
 static pid_t bear(struct birth *birth, const struct cgroup *cgroup)
 {
 	static char stack[CHILD_STACK_SIZE] __attribute__((aligned(16)));
@@ -200,11 +223,13 @@ static pid_t bear(struct birth *birth, const struct cgroup *cgroup)
 			return pid;
 	}
 	birth->join = cgroup;
-	pid = clone(child, stack + sizeof(stack), CLONE_VM | SIGCHLD, birth);
-	/* qemu-user shares memory only with threads: take a copy there. */
-	if (pid < 0 && errno == EINVAL)
-		pid = clone(child, stack + sizeof(stack), SIGCHLD, birth);
-	return pid;
+	if (!rights_are_asked(&birth->opt->rights)) {
+		pid = clone(child, stack + sizeof(stack), CLONE_VM | SIGCHLD, birth);
+		/* qemu-user shares memory only with threads: take a copy there. */
+		if (pid >= 0 || errno != EINVAL)
+			return pid;
+	}
+	return clone(child, stack + sizeof(stack), SIGCHLD, birth);
 }
 
 int command_start(struct command *cmd, const struct options *opt,

@@ -24,6 +24,7 @@ struct failure {
 	int status;	    /* STATUS_CANNOT, STATUS_NOT_FOUND or STATUS_FAILED */
 	int error;	    /* errno */
 	const char *reason; /* a constant text where errno's does not say it, or NULL */
+	const char *step;   /* a constant text: what failed before the exec, or NULL */
 };
 
 /*

@@ -4,7 +4,6 @@
  */
 #include "let_go.h"
 #include "kernel.h"
-#include "privs.h"
 #include "proc.h"
 
 #include <ctype.h>
@@ -87,12 +86,12 @@ static void close_all_but(int keep[], size_t count)
 	close_from_to(next, UINT_MAX);
 }
 
-void let_go(int keep[], size_t count, bool override)
+void let_go(int keep[], size_t count, struct privs *privs, bool other_user)
 {
 	close_all_but(keep, count);
 	/* If the root is not to be entered we hold the old directory, and what privileges
 	 * cannot be dropped we keep: the command runs, and neither is a reason to end it.
 	 */
-	const bool all = chdir("/") == 0 && privs_keep_needed(override) == 0;
+	const bool all = chdir("/") == 0 && privs_keep(privs, other_user) == 0;
 	(void)all;
 }

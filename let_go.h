@@ -2,6 +2,8 @@
 #ifndef LET_GO_H
 #define LET_GO_H
 
+#include "privs.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -14,10 +16,10 @@ int descriptor_above_2(int descriptor);
 
 /*
  * Closes every descriptor of this process but the COUNT (at most 64) that KEEP lists,
- * entries of -1 passed over; leaves the working directory; gives up privileges (see
- * privs.h; OVERRIDE as there). For each of treewrap's processes once the command has got
- * all that. Sorts KEEP.
+ * entries of -1 passed over; leaves the working directory; gives up privileges (PRIVS and
+ * OTHER_USER as in privs_keep()). For each of treewrap's processes once the command has
+ * got all that. Sorts KEEP.
  */
-void let_go(int keep[], size_t count, bool override);
+void let_go(int keep[], size_t count, struct privs *privs, bool other_user);
 
 #endif

@@ -58,6 +58,13 @@ static const char usage[] =
 	"finds\n"
 	"                             it; auto: one is made up\n"
 	"\n"
+	"COMMAND's rights:\n"
+	"      --user USER[:GROUP]    run it as another user, with his groups\n"
+	"      --caps LIST|none       with exactly these capabilities\n"
+	"      --no-new-privs         with no way to more, by set-user-ID or the like\n"
+	"      --confine-signals      it can signal nothing outside its tree (Linux "
+	"6.12)\n"
+	"\n"
 	"Results:\n"
 	"      --preserve-status      COMMAND's own status in place of 124 and 129\n"
 	"  -e, --remap-exit STATUS    exit 0 in place of STATUS, repeatable\n"
@@ -97,6 +104,10 @@ enum long_only {
 	OPT_PROCESS_GROUP,
 	OPT_CONTAIN,
 	OPT_ID,
+	OPT_USER,
+	OPT_CAPS,
+	OPT_NO_NEW_PRIVS,
+	OPT_CONFINE_SIGNALS,
 	OPT_PRESERVE_STATUS,
 	OPT_STATUS_FD,
 	OPT_VERSION,
@@ -122,6 +133,10 @@ static const struct option long_options[] = {
 	{"process-group", required_argument, NULL, OPT_PROCESS_GROUP},
 	{"contain", required_argument, NULL, OPT_CONTAIN},
 	{"id", required_argument, NULL, OPT_ID},
+	{"user", required_argument, NULL, OPT_USER},
+	{"caps", required_argument, NULL, OPT_CAPS},
+	{"no-new-privs", no_argument, NULL, OPT_NO_NEW_PRIVS},
+	{"confine-signals", no_argument, NULL, OPT_CONFINE_SIGNALS},
 	{"preserve-status", no_argument, NULL, OPT_PRESERVE_STATUS},
 	{"remap-exit", required_argument, NULL, 'e'},
 	{"status-fd", required_argument, NULL, OPT_STATUS_FD},
@@ -322,6 +337,35 @@ static void remap(struct options *opt, const char *word)
 	opt->remap[status / 8] |= (uint8_t)(1 << status % 8);
 }
 
+static void set_id(struct options *opt, const char *word)
+{
+	if (!runtime_is_name(word))
+		die("--id: '%s' is not a name (at most %d letters, digits, '.', '_' and "
+		    "'-')",
+		    word, RUNTIME_NAME_MAX);
+	opt->id = word;
+}
+
+static void set_user(struct options *opt, const char *word)
+{
+	char why[512];
+
+	if (opt->rights.user_word != NULL)
+		die("--user: '%s' is one too many", word);
+	if (!rights_find_user(&opt->rights, word, why, sizeof(why)))
+		die("--user: %s", why);
+}
+
+static void set_caps(struct options *opt, char *list)
+{
+	const char *fault;
+
+	if (opt->rights.caps)
+		die("--caps: '%s' is one too many", list);
+	if (!rights_parse_caps(&opt->rights, list, &fault))
+		die("--caps: '%s' is not a capability", fault);
+}
+
 /* The options that are one word out of a few. */
 static void choose(struct options *opt, struct seen *seen, int option, const char *word)
 {
@@ -397,12 +441,13 @@ static void take_value(struct options *opt, struct seen *seen, int option, char 
 		remap(opt, word);
 		break;
 	case OPT_ID:
-		if (!runtime_is_name(word))
-			die("--id: '%s' is not a name (at most %d letters, digits, '.', "
-			    "'_' "
-			    "and '-')",
-			    word, RUNTIME_NAME_MAX);
-		opt->id = word;
+		set_id(opt, word);
+		break;
+	case OPT_USER:
+		set_user(opt, word);
+		break;
+	case OPT_CAPS:
+		set_caps(opt, word);
 		break;
 	default:
 		choose(opt, seen, option, word);
@@ -424,6 +469,12 @@ static void take_flag(struct options *opt, struct seen *seen, int option)
 		break;
 	case OPT_PRESERVE_STATUS:
 		opt->preserve_status = true;
+		break;
+	case OPT_NO_NEW_PRIVS:
+		opt->rights.no_new_privs = true;
+		break;
+	case OPT_CONFINE_SIGNALS:
+		opt->rights.confine_signals = true;
 		break;
 	case OPT_WATCH_STDIN:
 		opt->watch_stdin = true;
@@ -485,6 +536,10 @@ static void check(const struct options *opt, const struct seen *seen)
 		die("--leftovers leave: nothing outlives PID 1, which treewrap is here");
 	if (opt->leftovers == LEFTOVERS_LEAVE && opt->contain == CONTAIN_PIDNS)
 		die("--leftovers leave contradicts --contain pidns");
+	if (opt->rights.confine_signals && !rights_can_confine())
+		die("--confine-signals: this kernel cannot confine signals (Landlock's "
+		    "ABI "
+		    "6, Linux 6.12)");
 	for (unsigned i = 0; i < opt->watch_fds; i++)
 		if (opt->watch_fd[i] == opt->status_fd)
 			die("--watch-fd and --status-fd: both name descriptor %d",

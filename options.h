@@ -5,6 +5,7 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
+#include "rights.h"
 #include "signals.h"
 
 #include <stdbool.h>
@@ -58,6 +59,7 @@ struct options {
 	enum process_group process_group;
 	uint8_t rewrite[SIGNAL_MAX + 1]; /* 0: as it is; REWRITE_DROP: not at all */
 
+	struct rights rights; /* of the command */
 	enum contain contain;
 	const char *id; /* of the run, "auto" if one is to be made up; NULL: none */
 
@@ -72,7 +74,7 @@ struct options {
 /*
  * Reads ARGC and ARGV into OPT. Bad input ends the process with one line on
  * standard error and status 125; --help, --version and -l print and end it with 0.
- * Keeps pointers into ARGV and allocates nothing.
+ * Keeps pointers into ARGV; allocates what rights_find_user() does, with --user.
  */
 void options_parse(struct options *opt, int argc, char **argv);
 

@@ -1,47 +1,90 @@
 /*
  * Promises: once the command runs, a flaw in treewrap is worth no more than the right
- * to signal and to raise a priority. Does not change the command's privileges.
+ * to signal, to raise a priority and, in a cgroup of its own, to pass over modes; and
+ * what treewrap does by mistake it does without even these. Does not change the command's
+ * privileges, see rights.h.
  */
 #include "privs.h"
 
 #include <cap-ng.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int privs_keep_needed(bool override)
+static bool has(uint32_t low_half, unsigned capability)
 {
-	/*
-	 * The kernel lets nobody add a capability, so the first of these that it
-	 * grants is the most of them that we had. Asking is cheaper than looking:
-	 * libcap-ng would read /proc to fill in what is not needed here.
-	 */
-	static const unsigned wanted[] = {CAP_KILL, CAP_SYS_NICE, CAP_DAC_OVERRIDE};
-	static const capng_type_t sets[] = {CAPNG_EFFECTIVE | CAPNG_PERMITTED,
-					    CAPNG_EFFECTIVE | CAPNG_PERMITTED,
-					    CAPNG_PERMITTED};
-
-	/* All subsets, from the whole down to none: the first in the order of the bits,
-	 * of which the lowest stands for the first capability. */
-	for (unsigned without = override ? 0 : 4; without < 8; without++) {
-		capng_clear(CAPNG_SELECT_CAPS);
-		for (unsigned i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-			if ((without >> i & 1) == 0)
-				capng_update(CAPNG_ADD, sets[i], wanted[i]);
-		if (capng_apply(CAPNG_SELECT_CAPS) == 0)
-			return 0;
-	}
-	return -1;
+	return (low_half >> capability & 1) != 0;
 }
 
-void privs_override(bool on)
+void privs_look(struct privs *privs)
 {
-	/* What was applied last is what libcap-ng adds to. If we do not have it this
-	 * fails, as will what it was for. */
-	capng_update(on ? CAPNG_ADD : CAPNG_DROP, CAPNG_EFFECTIVE, CAP_DAC_OVERRIDE);
+	/* By system call: libcap-ng would read /proc to fill in what is not needed here.
+	 * All that we look for is in the first half. */
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct data[2];
+
+	memset(data, 0, sizeof(data));
+	/* If that fails we have none. */
+	if (syscall(SYS_capget, &header, data) < 0)
+		memset(data, 0, sizeof(data));
+	*privs = (struct privs){
+		.kill = has(data[0].permitted, CAP_KILL),
+		.nice = has(data[0].permitted, CAP_SYS_NICE),
+		.override = has(data[0].permitted, CAP_DAC_OVERRIDE),
+		.kill_is_callers = has(data[0].effective, CAP_KILL),
+	};
+}
+
+/* The sets that no process of ours needs, for none of them executes anything. */
+static void empty_other_sets(void)
+{
+	/* The kernel refuses a number that it does not know: there they end. What else it
+	 * refuses stays, and is of no effect without an exec. */
+	for (int i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
+		prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+}
+
+int privs_keep(struct privs *privs, bool other_user)
+{
+	const bool kill = privs != NULL && privs->kill;
+
+	empty_other_sets();
+	capng_clear(CAPNG_SELECT_CAPS);
+	if (kill)
+		capng_update(CAPNG_ADD, CAPNG_PERMITTED, CAP_KILL);
+	if (privs != NULL && privs->nice)
+		capng_update(CAPNG_ADD, CAPNG_PERMITTED, CAP_SYS_NICE);
+	if (privs != NULL && privs->override)
+		capng_update(CAPNG_ADD, CAPNG_PERMITTED, CAP_DAC_OVERRIDE);
+	if (kill && other_user && privs->kill_is_callers) {
+		privs->kill_at_death = true;
+		capng_update(CAPNG_ADD, CAPNG_EFFECTIVE, CAP_KILL);
+	}
+	return capng_apply(CAPNG_SELECT_CAPS) == 0 ? 0 : -1;
+}
+
+void privs_use(const struct privs *privs, enum privilege privilege, bool on)
+{
+	static const unsigned capabilities[] = {
+		[PRIVILEGE_KILL] = CAP_KILL,
+		[PRIVILEGE_NICE] = CAP_SYS_NICE,
+		[PRIVILEGE_OVERRIDE] = CAP_DAC_OVERRIDE,
+	};
+	const bool there = privilege == PRIVILEGE_KILL	 ? privs->kill
+			   : privilege == PRIVILEGE_NICE ? privs->nice
+							 : privs->override;
+
+	if (!there || (privilege == PRIVILEGE_KILL && privs->kill_at_death))
+		return;
+	/* To what privs_keep() has applied. It fails for nothing that was kept. */
+	capng_update(on ? CAPNG_ADD : CAPNG_DROP, CAPNG_EFFECTIVE,
+		     capabilities[privilege]);
 	capng_apply(CAPNG_SELECT_CAPS);
 }
 

@@ -1,23 +1,36 @@
-/* Privileges: what treewrap itself keeps. */
+/* Privileges: what treewrap itself keeps, and when it makes use of it. */
 #ifndef PRIVS_H
 #define PRIVS_H
 
 #include <stdbool.h>
 
-/*
- * Gives up every capability of this process except CAP_KILL (to end set-user-ID
- * descendants) and CAP_SYS_NICE (to win against a fork bomb), and with OVERRIDE
- * CAP_DAC_OVERRIDE, for privs_override(); and those only if it had them. Returns 0, or -1
- * if the kernel refused.
- */
-int privs_keep_needed(bool override);
+/* What there is of what is needed. A capability that is kept is in effect only between
+ * privs_use(..., true) and privs_use(..., false). */
+struct privs {
+	bool kill;     /* CAP_KILL: to end members that have become another user's */
+	bool nice;     /* CAP_SYS_NICE: to win against a fork bomb */
+	bool override; /* CAP_DAC_OVERRIDE: to remove a cgroup where the modes do not let
+			  us */
+	bool kill_is_callers; /* it was in effect when we were started: who started us
+				 could signal anybody himself */
+	bool kill_at_death;   /* it stays in effect: see privs_keep() */
+};
+
+enum privilege { PRIVILEGE_KILL, PRIVILEGE_NICE, PRIVILEGE_OVERRIDE };
+
+/* What this process has. OVERRIDE is of no use until a cgroup is made: not looked for. */
+void privs_look(struct privs *privs);
 
 /*
- * Makes CAP_DAC_OVERRIDE, if it was kept, effective or not: to remove a cgroup where the
- * modes do not let us (in the hierarchy's own root, which not even root may write to; or
- * one below ours that the command gave to another user).
+ * Gives up every capability of this process but those of PRIVS, in all sets. NULL: all.
+ * None is in effect then; but where the command is another user's (OTHER_USER), and
+ * CAP_KILL is our caller's, that is: the signal that our death sends to the command
+ * (PR_SET_PDEATHSIG) is sent with our rights. Returns 0, or -1 if the kernel refused.
  */
-void privs_override(bool on);
+int privs_keep(struct privs *privs, bool other_user);
+
+/* Puts what was kept into effect or out of it. Without it: changes nothing. */
+void privs_use(const struct privs *privs, enum privilege privilege, bool on);
 
 /*
  * Raises this process's priority if it may, never a condition. Deadlines must hold, and

@@ -121,13 +121,16 @@ static void find_tree(struct reaper *r)
 {
 	const bool to_be_killed = r->phase == KILLING || r->opt->ladder_length == 0;
 
-	if (r->just_walked)
+	if (r->just_walked) {
 		r->just_walked = false;
-	else if (to_be_killed && (r->rounds > 0 || r->crowded) && r->tree->owner != 1 &&
-		 !tree_is_populated(r->tree))
+	} else if (to_be_killed && (r->rounds > 0 || r->crowded) && r->tree->owner != 1 &&
+		   !tree_is_populated(r->tree)) {
+		privs_use(r->privs, PRIVILEGE_KILL, true);
 		tree_freeze(r->tree);
-	else
+		privs_use(r->privs, PRIVILEGE_KILL, false);
+	} else {
 		tree_walk(r->tree);
+	}
 }
 
 /* SIGNO and SIGCONT to everything, parents first, each process once. */
@@ -137,13 +140,25 @@ static unsigned signal_tree_politely(struct reaper *r, int signo)
 	unsigned reached = 0;
 
 	find_tree(r);
+	privs_use(r->privs, PRIVILEGE_KILL, true);
 	for (int walk = 0; walk < POLITE_WALKS_MAX && from < r->tree->count; walk++) {
 		reached += tree_signal(r->tree, from, signo, NULL, true, ANY_GROUP);
 		from = r->tree->count;
 		/* Those that were forked or changed their parent meanwhile. */
 		tree_walk_on(r->tree);
 	}
+	privs_use(r->privs, PRIVILEGE_KILL, false);
 	return reached;
+}
+
+static unsigned signal_command_politely(struct reaper *r, int signo)
+{
+	privs_use(r->privs, PRIVILEGE_KILL, true);
+	/* Ours: it has not been reaped. */
+	const bool reached = kill(r->command.pid, signo) == 0;
+	kill(r->command.pid, SIGCONT);
+	privs_use(r->privs, PRIVILEGE_KILL, false);
+	return reached ? 1 : 0;
 }
 
 /* The ladder's present signal. */
@@ -151,12 +166,9 @@ static unsigned signal_politely(struct reaper *r)
 {
 	const int signo = r->opt->ladder[r->rung];
 
-	if (!r->opt->stop_main_only || !r->command_runs)
-		return signal_tree_politely(r, signo);
-	/* Ours: it has not been reaped. */
-	kill(r->command.pid, signo);
-	kill(r->command.pid, SIGCONT);
-	return 1;
+	if (r->opt->stop_main_only && r->command_runs)
+		return signal_command_politely(r, signo);
+	return signal_tree_politely(r, signo);
 }
 
 /*
@@ -173,7 +185,9 @@ static unsigned kill_round(struct reaper *r)
 	 * rounds that follow. */
 	if (!tree_kill_cgroup(r->tree) || !first) {
 		find_tree(r);
+		privs_use(r->privs, PRIVILEGE_KILL, true);
 		reached = tree_kill(r->tree);
+		privs_use(r->privs, PRIVILEGE_KILL, false);
 	}
 	r->idle_rounds =
 		r->died == r->died_before_round && r->rounds > 0 ? r->idle_rounds + 1 : 0;
@@ -206,7 +220,10 @@ static void continue_killing(struct reaper *r, int64_t now)
 		look_at_children(r);
 		if (r->phase == GONE)
 			return;
+		/* Whether we may signal them is a part of it. */
+		privs_use(r->privs, PRIVILEGE_KILL, true);
 		report_survivors(r->tree, r->status, r->opt, &r->ending);
+		privs_use(r->privs, PRIVILEGE_KILL, false);
 		enter(r, GONE);
 		return;
 	}
@@ -234,9 +251,19 @@ static void enter_stopping(struct reaper *r)
 	r->phase_ends_at = clock_after(clock_now_ns(), r->opt->kill_after_ns);
 }
 
+/* The command, if it is of the same user, may have lowered it. */
+static void raise_priority_again(const struct reaper *r)
+{
+	privs_use(r->privs, PRIVILEGE_NICE, true);
+	privs_raise_priority();
+	privs_use(r->privs, PRIVILEGE_NICE, false);
+}
+
 static void enter_killing(struct reaper *r)
 {
 	const int64_t now = clock_now_ns();
+
+	raise_priority_again(r);
 
 	r->verify_ends_at = r->opt->verify_for_ns > 0
 				    ? clock_after(now, r->opt->verify_for_ns)
@@ -321,12 +348,21 @@ struct forwarding reaper_forwarding(const struct reaper *r)
 	};
 }
 
+void reaper_use_callers_rights(const struct reaper *r, bool on)
+{
+	if (r->privs->kill_is_callers)
+		privs_use(r->privs, PRIVILEGE_KILL, on);
+}
+
 static void pass_to_command(struct reaper *r, const struct arrived *arrived)
 {
 	const struct forwarding forwarding = reaper_forwarding(r);
 	struct forwarded forwarded;
 
-	if (forward(&forwarding, arrived, &forwarded))
+	reaper_use_callers_rights(r, true);
+	const bool sent = forward(&forwarding, arrived, &forwarded);
+	reaper_use_callers_rights(r, false);
+	if (sent)
 		status_signal(r->status, forwarded.signo, arrived->sender, forwarded.to);
 }
 
@@ -665,11 +701,11 @@ static void remove_cgroup(struct reaper *r)
 	r->ending.usage = cgroup_usage(r->cgroup);
 	/* With leftovers left, or survivors, it stays: the next run of this user clears
 	 * it away. */
-	privs_override(true);
+	privs_use(r->privs, PRIVILEGE_OVERRIDE, true);
 	if (!cgroup_remove(r->cgroup))
 		say_more(r->status, "the cgroup %s stays: %s", r->cgroup->path,
 			 strerror(errno));
-	privs_override(false);
+	privs_use(r->privs, PRIVILEGE_OVERRIDE, false);
 }
 
 static struct outcome finish(struct reaper *r)
@@ -701,6 +737,7 @@ static struct reaper prepare(const struct reaper_setup *setup)
 		.contain = setup->contain,
 		.cgroup = setup->cgroup,
 		.control = setup->control,
+		.privs = setup->privs,
 		.signals = setup->signals,
 		.link = setup->link,
 		.shim = setup->shim,

@@ -8,6 +8,7 @@
 #include "control.h"
 #include "options.h"
 #include "outcome.h"
+#include "privs.h"
 #include "signals.h"
 #include "status.h"
 #include "tree.h"
@@ -24,6 +25,7 @@ struct reaper_setup {
 	struct watches *watches;
 	enum contain contain;	 /* what it came to, never CONTAIN_AUTO */
 	struct cgroup *cgroup;	 /* the run's own, or NULL; removed at the end */
+	struct privs *privs;	 /* what is kept */
 	struct control *control; /* of a run with a name, or NULL; removed at the end */
 	int signals;		 /* from signals_open() */
 	int link;	  /* to the shim; -1: there is none, this process is PID 1 */

@@ -22,6 +22,7 @@ struct reaper {
 	struct watches *watches;
 	enum contain contain;
 	struct cgroup *cgroup;
+	const struct privs *privs;
 	struct control *control; /* of a run that has a name, or NULL */
 	int signals, link;
 	pid_t shim, front, shim_group;
@@ -73,6 +74,12 @@ void reaper_look_around(struct reaper *r, const struct pollfd fds[POLL_MAX]);
 
 /* Whom signals are forwarded to now. */
 struct forwarding reaper_forwarding(const struct reaper *r);
+
+/*
+ * For signals that somebody else wants sent: with CAP_KILL only if our caller has it
+ * himself. (Where our file gives it to us, he must not get it by way of us.)
+ */
+void reaper_use_callers_rights(const struct reaper *r, bool on);
 
 /* Does SIGNO stop the tree (--stop-on)? */
 bool reaper_is_stopped_by(const struct reaper *r, int signo);

@@ -166,7 +166,9 @@ static void answer_signal(struct reaper *r, struct client *client, const char *s
 		refuse(client, "the command has ended", NULL);
 		return;
 	}
+	reaper_use_callers_rights(r, true);
 	const unsigned reached = send_to(r, signo, (enum scope)to);
+	reaper_use_callers_rights(r, false);
 	status_signal(r->status, signo, client->pid, (enum scope)to);
 	struct json reply = control_begin(client);
 	json_add(&reply, "{\"ok\":true");

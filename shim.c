@@ -351,10 +351,15 @@ static void contain(struct reaper_setup *setup)
 	const struct options *opt = setup->opt;
 	char why[256];
 
+	const bool may_override = setup->privs->override;
+
+	/* Of use for a cgroup alone. */
+	setup->privs->override = false;
 	if (opt->contain != CONTAIN_CGROUP &&
 	    (opt->contain != CONTAIN_AUTO || is_pidns(setup)))
 		return;
 	if (cgroup_make(&cgroup, opt->contain == CONTAIN_AUTO, why, sizeof(why))) {
+		setup->privs->override = may_override;
 		setup->contain = CONTAIN_CGROUP;
 		setup->cgroup = &cgroup;
 		setup->tree->cgroup = &cgroup;
@@ -488,7 +493,7 @@ static struct outcome be_relay(struct reaper_setup *setup)
 
 	if (shim < 0)
 		die("cannot fork: %s", strerror(errno));
-	let_go(&setup->signals, 1, false);
+	let_go(&setup->signals, 1, NULL, false);
 	privs_seal();
 	const struct relayed end =
 		relay_run(shim, setup->signals, setup->shim_leads_session);
@@ -518,20 +523,30 @@ static int end_before_start(const struct options *opt, struct status *status)
 int main(int argc, char **argv)
 {
 	/* Static for their size, and handed on by pointer alone. */
-	static struct tree tree = {.outside = -1};
+	static struct tree tree;
 	static struct status status;
 	struct watches watches;
 	struct options opt;
 	struct inherited inherited;
 	struct outcome outcome;
+	struct privs privs;
 
 	options_parse(&opt, argc, argv);
 	signals_take(&inherited);
 	status_open(&status, &opt);
 	if (!watches_open(&watches, &opt, &status))
 		return end_before_start(&opt, &status);
+	tree.outside = -1;
+	privs_look(&privs);
+	if (opt.rights.user_word != NULL && opt.rights.user != geteuid() &&
+	    geteuid() == 0 && !privs.kill)
+		die("--user: '%s' cannot be had without CAP_KILL: the command could not "
+		    "be "
+		    "ended",
+		    opt.rights.user_word);
 	struct reaper_setup setup = {
 		.opt = &opt,
+		.privs = &privs,
 		.inherited = &inherited,
 		.tree = &tree,
 		.status = &status,

@@ -54,7 +54,7 @@ void reaper_settle(const struct reaper_setup *setup, const int more[], size_t co
 	cgroup_keep(setup->cgroup, keep + 6);
 	control_keep(setup->control, keep + 6 + CGROUP_KEPT);
 	memcpy(keep + FIXED, more, count * sizeof(more[0]));
-	let_go(keep, FIXED + count, setup->cgroup != NULL);
+	let_go(keep, FIXED + count, setup->privs, setup->opt->rights.user_word != NULL);
 	status_own_errors(setup->status);
 	privs_seal();
 	/* The caller may have left us no descriptors; now there are some. */
@@ -170,7 +170,10 @@ static void say_failure(struct reaper *r, const struct failure *failure)
 	r->ending.cause = CAUSE_EXEC_FAILED;
 	r->ending.error = failure->error;
 	r->ending.status = failure->status;
-	if (failure->status == STATUS_NOT_FOUND)
+	if (failure->step != NULL)
+		say(r->status, "cannot run '%s': %s: %s", r->opt->name, failure->step,
+		    strerror(failure->error));
+	else if (failure->status == STATUS_NOT_FOUND)
 		say(r->status, "cannot run '%s': not found", r->opt->name);
 	else
 		say(r->status, "cannot run '%s': %s", r->opt->name,
@@ -196,7 +199,7 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 				: NEVER;
 	if (command_start(&r->command, r->opt, setup->inherited, r->cgroup, getpid(),
 			  r->front, r->shim_group) < 0) {
-		failure = (struct failure){STATUS_FAILED, errno, NULL};
+		failure = (struct failure){STATUS_FAILED, errno, NULL, NULL};
 		say_failure(r, &failure);
 		return false;
 	}

@@ -664,9 +664,11 @@ def current_umask():
 def test_leftovers_that_stay(place, mark):
     """The run is over, and with it its name."""
     process = place.start("a", "--leftovers", "leave", "sh", "-c",
-                          "setsid sleep 60 >/dev/null 2>&1 & exit 4", mark)
-    finish(process, 4)
+                          "setsid sleep 60 >/dev/null 2>&1 & echo $!; exit 4", mark)
+    result = finish(process, 4)
     assert place.names() == []
+    os.kill(int(result.out), signal.SIGKILL)
+    os.waitpid(int(result.out), 0)
 
 
 def test_the_start_fails(place):

@@ -46,6 +46,7 @@ static const struct {
 	{"subreaper", SYS_prctl, 1, PR_SET_CHILD_SUBREAPER},
 	{"sched_setscheduler", SYS_sched_setscheduler, 0, 0},
 	{"waitid_all", SYS_waitid, 1, P_ALL},
+	{"landlock", 444, 0, 0}, /* landlock_create_ruleset */
 };
 
 /* The code that answers ANSWER to call I. Returns its length. */
