@@ -32,6 +32,12 @@ SOURCES = $(PARTS:=.c)
 HEADERS = $(wildcard *.h)
 OBJECTS = $(PARTS:=.o)
 
+# treewrapctl has its own parts, and shares some.
+CTL_OWN     = treewrapctl ask draw reply text
+CTL_PARTS   = $(CTL_OWN) runtime let_go privs proc
+CTL_SOURCES = $(CTL_PARTS:=.c)
+CTL_LIBS    = -ljansson -lcap-ng
+
 ADVERSARIES = $(patsubst tests/adversaries/%.c,tests/bin/%,$(wildcard tests/adversaries/*.c)) \
 	$(patsubst tests/preload/%.c,tests/bin/%.so,$(wildcard tests/preload/*.c))
 FUZZERS = $(patsubst tests/fuzz/%.c,build/fuzz/%,$(wildcard tests/fuzz/*.c))
@@ -42,15 +48,18 @@ JOBS    = 4
 TESTS   = tests
 FUZZ_SECONDS = 60
 
-all: treewrap compile_commands.json
+all: treewrap treewrapctl compile_commands.json
 
 treewrap: $(OBJECTS)
 	$(CC) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(OBJECTS) $(LIBS)
 
+treewrapctl: $(CTL_PARTS:=.o)
+	$(CC) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(CTL_PARTS:=.o) $(CTL_LIBS)
+
 .c.o:
 	$(CC) $(STANDARD) $(WARN) $(HARDEN) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
--include $(PARTS:=.d)
+-include $(sort $(PARTS:=.d) $(CTL_PARTS:=.d))
 
 # For editors and analysers; only where bear is there.
 compile_commands.json: Makefile
