@@ -59,10 +59,9 @@ static void try_send(struct ask *ask, const char *request)
 
 	if (sent >= 0)
 		ask->sent += (size_t)sent;
-	if (sent == (ssize_t)left)
-		ask->state = ASK_READ;
-	else if (sent < 0 && (errno == EPIPE || errno == ECONNRESET))
-		/* It may have said why before it hung up. */
+	/* If it has hung up it may have said why before. */
+	if (sent == (ssize_t)left ||
+	    (sent < 0 && (errno == EPIPE || errno == ECONNRESET)))
 		ask->state = ASK_READ;
 	else if (sent < 0 && errno != EAGAIN && errno != EINTR)
 		fail(ask);

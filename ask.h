@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ASK_REPLY_MAX (1024 * 1024)
+#define ASK_REPLY_MAX ((size_t)1024 * 1024)
 
 enum ask_state {
 	ASK_CONNECT, /* not connected yet: its queue is full */

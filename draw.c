@@ -146,13 +146,15 @@ static void measure(struct forest *forest)
 static void draw_lines(struct page *page, const struct forest *forest, size_t place,
 		       size_t depth, const bool more[])
 {
-	const size_t levels = depth < forest->levels ? depth : forest->levels;
+	size_t levels = forest->levels;
 	const char *bar = page->utf8 ? "│  " : "|  ";
 	const char *branch = page->utf8 ? "├─ " : "|- ";
 	const char *corner = page->utf8 ? "└─ " : "`- ";
 
 	if (depth == 0)
 		return;
+	if (depth < levels)
+		levels = depth;
 	for (size_t level = 1; level < levels; level++)
 		page_text(page, more[level] ? bar : "   ");
 	page_text(page, forest->list[place].next != NONE ? branch : corner);

@@ -81,8 +81,19 @@ struct command {
 	bool (*show)(const struct call *call, struct reader *reader);
 };
 
-/* A call that makes no sense, in one line that names the word at fault. */
-#define MISUSE(...) (complain(__VA_ARGS__), exit(EXIT_USAGE))
+/* Says what makes no sense in the call, in one line that names the word at fault. */
+static _Noreturn void __attribute__((format(printf, 1, 2)))
+misuse(const char *format, ...)
+{
+	char message[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	complain("%s", message);
+	exit(EXIT_USAGE);
+}
 
 /* Exits with STATUS, or with 1 if standard output has not taken everything. */
 static _Noreturn void leave(int status)
@@ -590,13 +601,13 @@ static _Noreturn void bad_option(int complaint, char **argv)
 	const char *word = argv[optind - 1];
 
 	if (complaint == ':')
-		MISUSE("%s needs a value", word);
+		misuse("%s needs a value", word);
 	/* In the middle of "-xyz" WORD is the word before: go by the letter. */
 	if (optopt > 0 && optopt < 256 && strchr(short_options, optopt) == NULL)
-		MISUSE("unknown option '-%c'", optopt);
+		misuse("unknown option '-%c'", optopt);
 	if (optopt == 0)
-		MISUSE("unknown option '%s'", word);
-	MISUSE("'%s' takes no value", word);
+		misuse("unknown option '%s'", word);
+	misuse("'%s' takes no value", word);
 }
 
 static const char *const words_none[] = {NULL};
@@ -617,7 +628,7 @@ static const struct command *command_of(const char *word)
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(word, commands[i].name) == 0)
 			return &commands[i];
-	MISUSE("'%s' is not a command (see treewrapctl --help)", word);
+	misuse("'%s' is not a command (see treewrapctl --help)", word);
 }
 
 static void take_word(struct call *call, const char *word)
@@ -630,7 +641,7 @@ static void take_word(struct call *call, const char *word)
 		 call->command->words[1] != NULL)
 		call->signal = word;
 	else
-		MISUSE("%s: '%s' is one word too many", call->command->name, word);
+		misuse("%s: '%s' is one word too many", call->command->name, word);
 }
 
 static void take_option(struct call *call, int option, char **argv)
@@ -669,25 +680,24 @@ static bool is_signal_word(const char *word)
 
 static void check(const struct call *call)
 {
-	if (call->command == NULL)
-		MISUSE("no command given (see treewrapctl --help)");
 	const char *name = call->command->name;
 	const char *const *words = call->command->words;
+
 	if (words[0] != NULL && call->id == NULL)
-		MISUSE("%s: no %s given", name, words[0]);
+		misuse("%s: no %s given", name, words[0]);
 	if (call->id != NULL && !runtime_is_name(call->id))
-		MISUSE("%s: '%s' is not an id", name, call->id);
+		misuse("%s: '%s' is not an id", name, call->id);
 	if (words[0] != NULL && words[1] != NULL && call->signal == NULL)
-		MISUSE("%s: no %s given", name, words[1]);
+		misuse("%s: no %s given", name, words[1]);
 	if (call->signal != NULL && !is_signal_word(call->signal))
-		MISUSE("%s: '%s' is not a signal", name, call->signal);
+		misuse("%s: '%s' is not a signal", name, call->signal);
 	if (call->to == NULL)
 		return;
 	if (words[0] == NULL || words[1] == NULL)
-		MISUSE("--to: '%s' is for signal, not for %s", call->to, name);
+		misuse("--to: '%s' is for signal, not for %s", call->to, name);
 	if (strcmp(call->to, "main") != 0 && strcmp(call->to, "group") != 0 &&
 	    strcmp(call->to, "tree") != 0)
-		MISUSE("--to: '%s' is none of main, group, tree", call->to);
+		misuse("--to: '%s' is none of main, group, tree", call->to);
 }
 
 static void parse(struct call *call, int argc, char **argv)
@@ -701,6 +711,8 @@ static void parse(struct call *call, int argc, char **argv)
 	/* Those behind "--". */
 	while (optind < argc)
 		take_word(call, argv[optind++]);
+	if (call->command == NULL)
+		misuse("no command given (see treewrapctl --help)");
 	check(call);
 }
 
