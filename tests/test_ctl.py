@@ -1,5 +1,7 @@
 """treewrapctl against servers that the tests play: well-behaved ones, for what is printed, and
-hostile and broken ones, for what must not happen. Each has a socket in a directory of its own."""
+hostile and broken ones, for what must not happen. Each has a socket in a directory of its own.
+
+Heavy are those in which a server, a thread of ours, has to answer within the second of a list."""
 
 import fcntl
 import json
@@ -245,6 +247,15 @@ def test_file_that_is_no_socket_stays(runs):
     assert (runs.path / "notes.sock").read_text() == "mine"
 
 
+def test_socket_of_another_kind(runs):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(str(runs.path / "x.sock"))
+        failed(runs.ctl("status", "x"), "status x: Protocol wrong type for socket")
+        result = runs.ctl("list")
+        assert result.out.split()[5:] == [b"x", b"?", b"?", b"?", b"?"]
+        assert result.status == 0 and result.err.count(b"\n") == 1
+
+
 def test_full_queue_is_waited_for(runs):
     listener = runs.listen("busy", 0)
     first = socket.socket(socket.AF_UNIX)
@@ -263,6 +274,7 @@ def test_full_queue_is_waited_for(runs):
 # ---- list
 
 
+@pytest.mark.heavy
 def test_list(runs):
     runs.answer("build-7", STATUS)
     runs.answer("a", dict(STATUS, pid=None, age=3725.9, processes=1, command=["x", "y"],
@@ -286,6 +298,7 @@ def test_list_of_nothing(runs):
     assert good(runs.ctl("--json", "list")) == ""
 
 
+@pytest.mark.heavy
 def test_list_json(runs):
     runs.answer("b", STATUS)
     line = b'{ "ok":true,\t"new":[1.50],' + json.dumps(STATUS).encode()[1:]
@@ -295,6 +308,7 @@ def test_list_json(runs):
     assert json.loads(out[1]) == STATUS and len(out) == 2
 
 
+@pytest.mark.heavy
 def test_list_asks_all_at_once(runs):
     for number in range(10):
         runs.silent("silent-%d" % number)
@@ -311,6 +325,7 @@ def test_list_asks_all_at_once(runs):
     assert complaints[0] == "treewrapctl: list deaf: no answer within 1 s"
 
 
+@pytest.mark.heavy
 def test_list_goes_on_past_the_broken(runs):
     runs.answer("a", b"garbage\n")
     runs.answer("b", {"ok": False, "error": "no"})
@@ -324,6 +339,7 @@ def test_list_goes_on_past_the_broken(runs):
     assert len(result.err.splitlines()) == 4
 
 
+@pytest.mark.heavy
 def test_list_leaves_out_what_ends_meanwhile(runs):
     def die(connection):
         (runs.path / "brief.sock").unlink()
@@ -332,12 +348,13 @@ def test_list_leaves_out_what_ends_meanwhile(runs):
     assert good(runs.ctl("list")) == ""
 
 
+@pytest.mark.heavy
 def test_list_of_more_runs_than_descriptors(runs):
     names = ["r%03d" % number for number in range(150)]
     for name in names:
         runs.stale(name)
     runs.answer("zz", STATUS)
-    process = subprocess.run(["prlimit", "--nofile=80:80", CTL, "list"], capture_output=True,
+    process = subprocess.run(["prlimit", "--nofile=40:80", CTL, "list"], capture_output=True,
                              env=runs.environment(), timeout=LIMIT, stdin=subprocess.DEVNULL)
     assert process.returncode == 0 and process.stderr == b""
     assert process.stdout.split()[-6] == b"zz"
@@ -599,6 +616,7 @@ def test_terminal_lines_are_cut_by_columns(runs):
     assert lines[5].count("\U0001f600") == 7
 
 
+@pytest.mark.heavy
 def test_terminal_list_is_cut(runs):
     runs.answer("x", dict(STATUS, command=["\u6f22" * 60]))
     line = Screen(runs, "list", columns=41, env=UTF8).lines[1]
@@ -671,6 +689,15 @@ def test_reply_that_is_no_json(runs, command, line):
 def test_reply_that_does_not_say_whether(runs, line):
     runs.answer("x", line + b"\n")
     failed(runs.ctl("status", "x"), '"ok"')
+
+
+@pytest.mark.heavy
+def test_list_json_of_the_broken(runs):
+    runs.answer("a", b"garbage\n")
+    runs.answer("b", STATUS)
+    result = runs.ctl("list", "--json")
+    assert result.status == 0 and json.loads(result.out) == STATUS
+    assert result.err == b"treewrapctl: list a: its reply is not a JSON object\n"
 
 
 def test_refused_without_a_reason(runs):
@@ -808,6 +835,7 @@ def test_silence(runs):
     assert time.monotonic() - began > 10.9
 
 
+@pytest.mark.heavy
 def test_list_beside_an_endless_line(runs):
     runs.serve("a", endless)
     runs.answer("b", STATUS)
