@@ -244,6 +244,8 @@ static void draw_table(struct page *page, const struct forest *forest)
 	draw_forest(page, forest);
 }
 
+/* COUNT: of all, where not all fitted into the reply, else 0. (A process may also have
+ * ended before more could be told of it.) */
 static void draw_notes(struct page *page, const struct forest *forest, json_int_t count)
 {
 	bool escaped = false;
@@ -267,6 +269,7 @@ bool draw_tree(struct page *page, const char *name, struct reader *reader)
 	const json_int_t count = read_count(reader, "count");
 	const json_int_t pid = read_count_or_null(reader, "pid");
 	const double age = read_seconds(reader, "age");
+	const bool truncated = json_is_true(json_object_get(reader->object, "truncated"));
 	const json_t *list = read_list(reader, "processes");
 
 	/* Where lines are cut, half of them is the commands'. */
@@ -277,7 +280,7 @@ bool draw_tree(struct page *page, const char *name, struct reader *reader)
 		measure(&forest);
 		draw_title(page, name, &forest, count, pid, age);
 		draw_table(page, &forest);
-		draw_notes(page, &forest, count);
+		draw_notes(page, &forest, truncated ? count : 0);
 	}
 	free(forest.list);
 	return done;

@@ -479,7 +479,7 @@ TREE = tree(process(814, 813, "make -j8"),
             process(816, 815, "cc x.c"),
             process(817, 815, "cc y.c", age=0.1, cpu=0),
             process(818, 816, "cc1 x.c"),
-            process(950, 813, "orphan", escaped=True), count=9)
+            process(950, 813, "orphan", escaped=True), count=9, truncated=True)
 
 
 def test_tree(runs):
@@ -502,6 +502,8 @@ PID  STATE    AGE     CPU  COMMAND
 def test_tree_of_one_and_of_none(runs):
     runs.answer("x", tree(process(814, 813, "make"), age=300))
     runs.answer("y", tree(pid=None))
+    runs.answer("z", tree(process(814, 813, "make"), count=2))
+    assert "fit" not in good(runs.ctl("tree", "z"))
     assert good(runs.ctl("tree", "x")).splitlines()[0] == "x: 1 process, 5m00s, make"
     assert good(runs.ctl("tree", "y")) == "y: 0 processes, 12 s\n"
 
