@@ -1,6 +1,7 @@
-# treewrap: see README.md. A C compiler and libcap-ng are all that is needed to build.
+# treewrap: see README.md. A C compiler, libcap-ng and (for treewrapctl alone)
+# jansson are all that is needed to build.
 #
-#   make              the program
+#   make              the programs
 #   make demo         installs what is missing to build, builds, shows what it does
 #   make check        installs what is missing to test, builds, runs the tests
 #   make lint         what compilers, analysers and formatters can find without running it
@@ -11,7 +12,7 @@
 #   make model        models of the promises, checked by spin
 #   make check-worlds  the core of it in gVisor, Docker, qemu-user, and with little of /proc
 #   make check-kernels  ... on other kernels: Linux 5.10, 6.1, 6.12
-#   make static       treewrap-static, which needs no library where it runs
+#   make static       treewrap-static, treewrapctl-static, which need no library where they run
 #   make install      PREFIX= DESTDIR=
 #   make clean
 
@@ -32,6 +33,13 @@ SOURCES = $(PARTS:=.c)
 HEADERS = $(wildcard *.h)
 OBJECTS = $(PARTS:=.o)
 
+# treewrapctl has its own parts, and shares some.
+CTL_OWN     = treewrapctl ask draw reply text
+CTL_PARTS   = $(CTL_OWN) runtime let_go privs proc
+CTL_SOURCES = $(CTL_PARTS:=.c)
+CTL_LIBS    = -ljansson -lcap-ng
+ALL_SOURCES = $(sort $(SOURCES) $(CTL_SOURCES))
+
 ADVERSARIES = $(patsubst tests/adversaries/%.c,tests/bin/%,$(wildcard tests/adversaries/*.c)) \
 	$(patsubst tests/preload/%.c,tests/bin/%.so,$(wildcard tests/preload/*.c))
 FUZZERS = $(patsubst tests/fuzz/%.c,build/fuzz/%,$(wildcard tests/fuzz/*.c))
@@ -42,24 +50,27 @@ JOBS    = 4
 TESTS   = tests
 FUZZ_SECONDS = 60
 
-all: treewrap compile_commands.json
+all: treewrap treewrapctl compile_commands.json
 
 treewrap: $(OBJECTS)
 	$(CC) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(OBJECTS) $(LIBS)
 
+treewrapctl: $(CTL_PARTS:=.o)
+	$(CC) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(CTL_PARTS:=.o) $(CTL_LIBS)
+
 .c.o:
 	$(CC) $(STANDARD) $(WARN) $(HARDEN) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
--include $(PARTS:=.d)
+-include $(sort $(PARTS:=.d) $(CTL_PARTS:=.d))
 
 # For editors and analysers; only where bear is there.
 compile_commands.json: Makefile
 	@if command -v bear >/dev/null; then \
-		bear -- $(MAKE) -s --no-print-directory -B treewrap; \
+		bear -- $(MAKE) -s --no-print-directory -B treewrap treewrapctl; \
 	fi
 
 static: static-packages
-	@$(MAKE) -s treewrap-static
+	@$(MAKE) -s treewrap-static treewrapctl-static
 
 # musl brings neither the kernel's headers nor libcap-ng's: they get a folder of their own, for
 # glibc's must not come into sight.
@@ -71,17 +82,27 @@ treewrap-static: $(SOURCES) $(HEADERS) static/fortify.c
 	musl-gcc $(STANDARD) $(WARN) $(STATIC) -idirafter build/static -o $@ $(SOURCES) \
 		static/fortify.c $(shell gcc -print-file-name=libcap-ng.a)
 
+treewrapctl-static: $(CTL_SOURCES) $(HEADERS) static/fortify.c
+	@mkdir -p build/static
+	@ln -sfn /usr/include/linux /usr/include/asm-generic /usr/include/cap-ng.h \
+		/usr/include/jansson.h /usr/include/$(shell gcc -print-multiarch)/asm build/static
+	@ln -sfn $(firstword $(wildcard /usr/include/jansson_config.h \
+		/usr/include/$(shell gcc -print-multiarch)/jansson_config.h)) build/static
+	musl-gcc $(STANDARD) $(WARN) $(STATIC) -idirafter build/static -o $@ $(CTL_SOURCES) \
+		static/fortify.c $(shell gcc -print-file-name=libjansson.a) \
+		$(shell gcc -print-file-name=libcap-ng.a)
+
 demo: build-packages
 	@$(MAKE) -s treewrap
 	@sh demo.sh
 
 check: build-packages test-packages
-	@$(MAKE) -s treewrap adversaries
+	@$(MAKE) -s treewrap treewrapctl adversaries
 	@$(PYTEST) -q -n $(JOBS) -m 'not heavy and not long' $(TESTS); first=$$?; \
 		$(PYTEST) -q -m 'heavy and not long' $(TESTS) && exit $$first
 
 chaos: build-packages test-packages
-	@$(MAKE) -s treewrap adversaries
+	@$(MAKE) -s treewrap treewrapctl adversaries
 	@$(PYTEST) -q -m long $(TESTS)
 	@/usr/bin/python3 tests/bystander.py --rounds 1000 $(SEED:%=--seed %); first=$$?; \
 		/usr/bin/python3 tests/chaos.py --rounds 5000 --jobs $(JOBS) $(SEED:%=--seed %) && \
@@ -111,6 +132,7 @@ tests/bin/%.so: tests/preload/%.c
 define run-tests-of
 chmod 777 build/$(1); \
 export TREEWRAP=$(abspath build/$(1)/treewrap) TREEWRAP_BUILD=$(1); \
+export TREEWRAPCTL=$(abspath build/$(1)/treewrapctl); \
 $(PYTEST) -q -rs -n $(JOBS) -m 'not heavy and not long' $(TESTS); first=$$?; \
 $(PYTEST) -q -rs -m 'heavy and not long' $(TESTS) && [ $$first = 0 ]; tests=$$?
 endef
@@ -118,7 +140,8 @@ endef
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 	   -fno-sanitize-recover=undefined
 
-sanitize: build-packages test-packages lint-packages build/sanitize/treewrap adversaries
+sanitize: build-packages test-packages lint-packages build/sanitize/treewrap \
+		build/sanitize/treewrapctl adversaries
 	@rm -f build/sanitize/log.*
 	@$(call run-tests-of,sanitize); \
 		! cat build/sanitize/log.* 2>/dev/null && exit $$tests
@@ -128,15 +151,23 @@ build/sanitize/treewrap: $(SOURCES) $(HEADERS) tests/sanitize.c
 	clang $(STANDARD) $(WARN) $(SANITIZE) -DLOG_PATH='"$(abspath $(@D))/log"' -o $@ \
 		$(SOURCES) tests/sanitize.c -Wl,--wrap=__asan_handle_no_return $(LIBS)
 
+# With what sanitizers do by themselves, leaks too.
+build/sanitize/treewrapctl: $(CTL_SOURCES) $(HEADERS)
+	@mkdir -p $(@D)
+	clang $(STANDARD) $(WARN) $(SANITIZE) -o $@ $(CTL_SOURCES) $(CTL_LIBS)
+
 # %c: the counters are mapped into the file, so that a process that is killed, or leaves by
 # _exit(2), has written them; %m: all processes share one file. It is there, and writable
 # for all, before the tests run.
-coverage: build-packages test-packages lint-packages build/coverage/treewrap adversaries
+coverage: build-packages test-packages lint-packages build/coverage/treewrap \
+		build/coverage/treewrapctl adversaries
 	@rm -f build/coverage/*.prof*
-	@build/coverage/treewrap true && chmod 666 build/coverage/*.profraw
+	@build/coverage/treewrap true && build/coverage/treewrapctl --version >/dev/null && \
+		chmod 666 build/coverage/*.profraw
 	@$(call run-tests-of,coverage); \
 		llvm-profdata merge -o build/coverage/all.profdata build/coverage/*.profraw && \
 		llvm-cov export -format=lcov build/coverage/treewrap \
+			-object build/coverage/treewrapctl \
 			-instr-profile=build/coverage/all.profdata >build/coverage/lcov && \
 		sh tests/coverage.sh build/coverage/lcov && exit $$tests
 
@@ -145,6 +176,12 @@ build/coverage/treewrap: $(SOURCES) $(HEADERS)
 	clang $(STANDARD) $(WARN) -O1 -g -fcoverage-mapping \
 		-fprofile-instr-generate=$(abspath $(@D))/%m%c.profraw \
 		-mllvm -runtime-counter-relocation -o $@ $(SOURCES) $(LIBS)
+
+build/coverage/treewrapctl: $(CTL_SOURCES) $(HEADERS)
+	@mkdir -p $(@D)
+	clang $(STANDARD) $(WARN) -O1 -g -fcoverage-mapping \
+		-fprofile-instr-generate=$(abspath $(@D))/%m%c.profraw \
+		-mllvm -runtime-counter-relocation -o $@ $(CTL_SOURCES) $(CTL_LIBS)
 
 fuzz: build-packages lint-packages $(FUZZERS)
 	@printf '%s\n' $(FUZZERS) | xargs -n 1 -P 2 sh tests/fuzz.sh $(FUZZ_SECONDS)
@@ -160,25 +197,29 @@ build/fuzz/%: tests/fuzz/%.c $(SOURCES) $(HEADERS)
 # takes what it is not shown the use of (the kernel's structures are written out whole) and
 # what the C library's headers declare for mistakes.
 lint: build-packages lint-packages
-	clang-format --dry-run -Werror $(SOURCES) $(HEADERS) $(wildcard static/*.c tests/*.c tests/*/*.c)
+	clang-format --dry-run -Werror $(ALL_SOURCES) $(HEADERS) $(wildcard static/*.c tests/*.c tests/*/*.c)
 	@mkdir -p build/lint
 	gcc $(STANDARD) $(WARN) $(HARDEN) $(CFLAGS) -fanalyzer $(LINK) -o build/lint/by-gcc \
 		$(SOURCES) $(LIBS)
+	gcc $(STANDARD) $(WARN) $(HARDEN) $(CFLAGS) -fanalyzer $(LINK) -o build/lint/ctl-by-gcc \
+		$(CTL_SOURCES) $(CTL_LIBS)
 	clang $(STANDARD) $(WARN) $(HARDEN) $(CFLAGS) $(LINK) -o build/lint/by-clang \
 		$(SOURCES) $(LIBS)
-	printf '%s\n' $(SOURCES) | xargs -n 1 -P 2 sh -c \
+	clang $(STANDARD) $(WARN) $(HARDEN) $(CFLAGS) $(LINK) -o build/lint/ctl-by-clang \
+		$(CTL_SOURCES) $(CTL_LIBS)
+	printf '%s\n' $(ALL_SOURCES) | xargs -n 1 -P 2 sh -c \
 		'clang-tidy --quiet "$$1" -- $(STANDARD) 2>/dev/null' clang-tidy
 	cppcheck --quiet --std=c11 --enable=warning,style,performance,portability \
-		--error-exitcode=1 --inline-suppr --suppress=unusedStructMember $(SOURCES)
+		--error-exitcode=1 --inline-suppr --suppress=unusedStructMember $(ALL_SOURCES)
 	shellcheck -x .ci/run $(wildcard *.sh tests/*.sh tests/*/*.sh models/*.sh)
-	mandoc -T lint -W warning treewrap.1
+	mandoc -T lint -W warning treewrap.1 treewrapctl.1
 
 model:
 	@sh packages.sh spin gcc libc6-dev
 	@sh models/check.sh
 
 build-packages:
-	@sh packages.sh gcc libc6-dev make libcap-ng-dev procps
+	@sh packages.sh gcc libc6-dev make libcap-ng-dev libjansson-dev procps
 
 test-packages:
 	@sh packages.sh python3 python3-pytest python3-pytest-xdist python3-jsonschema \
@@ -195,14 +236,15 @@ lint-packages:
 	@sh packages.sh clang llvm libclang-rt-dev clang-tidy clang-format cppcheck shellcheck \
 		mandoc
 
-install: treewrap
+install: treewrap treewrapctl
 	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 treewrap $(DESTDIR)$(PREFIX)/bin/treewrap
+	install -m 755 treewrap treewrapctl $(DESTDIR)$(PREFIX)/bin
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 treewrap.1 $(DESTDIR)$(PREFIX)/share/man/man1/treewrap.1
+	install -m 644 treewrap.1 treewrapctl.1 $(DESTDIR)$(PREFIX)/share/man/man1
 
 clean:
-	rm -rf treewrap treewrap-static *.o *.d build tests/bin compile_commands.json
+	rm -rf treewrap treewrapctl treewrap-static treewrapctl-static *.o *.d build tests/bin \
+		compile_commands.json
 
 .PHONY: all static demo check check-worlds check-kernels chaos model lint sanitize coverage \
 	fuzz adversaries install clean build-packages test-packages static-packages \

@@ -1,10 +1,11 @@
 /*
- * What Debian's libcap-ng.a calls, built with glibc's -D_FORTIFY_SOURCE, and musl does
- * not have. Promises what the functions without "chk" promise, and no checks: these are
- * in libcap-ng's paths that treewrap does not take.
+ * What Debian's libcap-ng.a and libjansson.a call, built with glibc's -D_FORTIFY_SOURCE,
+ * and musl does not have. Promises what the functions without "chk" promise, and no
+ * checks: these are in paths of theirs that treewrap and treewrapctl do not take.
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <syslog.h>
 
 int __printf_chk(int flag, const char *format, ...);
@@ -12,6 +13,9 @@ int __sprintf_chk(char *text, int flag, size_t size, const char *format, ...);
 int __snprintf_chk(char *text, size_t room, int flag, size_t size, const char *format,
 		   ...);
 int __asprintf_chk(char **text, int flag, const char *format, ...);
+int __vsnprintf_chk(char *text, size_t room, int flag, size_t size, const char *format,
+		    va_list args);
+char *__strncpy_chk(char *text, const char *from, size_t length, size_t size);
 void __syslog_chk(int priority, int flag, const char *format, ...);
 
 int __printf_chk(int flag, const char *format, ...)
@@ -46,6 +50,18 @@ int __snprintf_chk(char *text, size_t room, int flag, size_t size, const char *f
 	const int length = vsnprintf(text, room < size ? room : size, format, args);
 	va_end(args);
 	return length;
+}
+
+int __vsnprintf_chk(char *text, size_t room, int flag, size_t size, const char *format,
+		    va_list args)
+{
+	(void)flag;
+	return vsnprintf(text, room < size ? room : size, format, args);
+}
+
+char *__strncpy_chk(char *text, const char *from, size_t length, size_t size)
+{
+	return strncpy(text, from, length < size ? length : size);
 }
 
 int __asprintf_chk(char **text, int flag, const char *format, ...)
