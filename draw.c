@@ -5,12 +5,16 @@
  */
 #include "draw.h"
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NONE SIZE_MAX
+
+#define COMMAND_LINE_MAX 4096
 
 /* So many levels are drawn; deeper processes stand below each other, with how much deeper
  * they are. The lines of a chain of thousands would be megabytes. */
@@ -19,6 +23,7 @@
 struct process {
 	json_int_t pid, parent;
 	const char *state, *command;
+	char *line; /* its command line, or NULL */
 	double age, cpu;
 	bool escaped;
 	/* Places in the list, or NONE. */
@@ -94,6 +99,43 @@ static bool link_all(struct forest *forest)
 	}
 	free(numbers);
 	return true;
+}
+
+/* The whole of a short file into TEXT as a string; its length. */
+static size_t read_file(json_int_t pid, const char *name, char *text, size_t size)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const ssize_t got = fd < 0 ? 0 : read(fd, text, size - 1);
+	if (fd >= 0)
+		close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	return got > 0 ? (size_t)got : 0;
+}
+
+/*
+ * The command line of the process PID, if that is what the run calls NAME (it may have
+ * ended, or be in another PID namespace than we). The run itself does not read it: it
+ * could be made to wait there, and we may. NULL if there is none.
+ */
+static char *read_command_line(json_int_t pid, const char *name)
+{
+	char text[COMMAND_LINE_MAX];
+
+	read_file(pid, "comm", text, sizeof(text));
+	text[strcspn(text, "\n")] = '\0';
+	if (strcmp(text, name) != 0)
+		return NULL;
+	size_t length = read_file(pid, "cmdline", text, sizeof(text));
+	/* Its words end in NULs. */
+	while (length > 0 && text[length - 1] == '\0')
+		length--;
+	for (size_t i = 0; i < length; i++)
+		if (text[i] == '\0')
+			text[i] = ' ';
+	return length > 0 ? strndup(text, length) : NULL;
 }
 
 static bool read_processes(struct forest *forest, const json_t *list,
@@ -178,7 +220,7 @@ static void draw_process(struct page *page, const struct forest *forest, size_t 
 		page_text(page, "* ");
 		page_style(page, STYLE_NONE);
 	}
-	page_text(page, p->command);
+	page_text(page, p->line != NULL ? p->line : p->command);
 	page_end_line(page);
 }
 
@@ -225,7 +267,8 @@ static void draw_title(struct page *page, const char *name, const struct forest 
 		if (forest->list[i].pid != pid)
 			continue;
 		page_text(page, ", ");
-		page_text(page, forest->list[i].command);
+		page_text(page, forest->list[i].line != NULL ? forest->list[i].line
+							     : forest->list[i].command);
 		break;
 	}
 	page_style(page, STYLE_NONE);
@@ -277,11 +320,16 @@ bool draw_tree(struct page *page, const char *name, struct reader *reader)
 		forest.levels = page->width / 6 > 0 ? page->width / 6 : 1;
 	bool done = read_processes(&forest, list, &reader->missing) && link_all(&forest);
 	if (done && page != NULL) {
+		for (size_t i = 0; i < forest.count; i++)
+			forest.list[i].line = read_command_line(forest.list[i].pid,
+								forest.list[i].command);
 		measure(&forest);
 		draw_title(page, name, &forest, count, pid, age);
 		draw_table(page, &forest);
 		draw_notes(page, &forest, truncated ? count : 0);
 	}
+	for (size_t i = 0; forest.list != NULL && i < forest.count; i++)
+		free(forest.list[i].line);
 	free(forest.list);
 	return done;
 }

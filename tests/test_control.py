@@ -702,7 +702,7 @@ def test_nested(place, mark):
                           "echo ready $TREEWRAP_ID; sleep 60", mark)
     assert tw.ready(process) == b"ready inner\n"
     assert place.names() == ["inner.sock", "outer.sock"]
-    assert place.ask("inner", "status")["processes"] == 2
+    tw.until(lambda: place.ask("inner", "status")["processes"] == 2)
     assert place.ask("outer", "status")["processes"] == 4
     assert place.ask("outer", "stop")["ok"]
     finish(process, 129)

@@ -228,32 +228,6 @@ def test_jobserver(tmp_path):
     assert result.stdout == b"done\n" and b"jobserver" not in result.stderr, result
 
 
-def test_capabilities_given_up(mark):
-    """Shim and reaper keep CAP_KILL (bit 5) and CAP_SYS_NICE (bit 23) alone; the command has
-    what treewrap was started with."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to have capabilities to give up")
-    process = tw.start(tw.adversary("escape"), mark)
-    tw.ready(process)
-    reaper = tw.reaper_of(process)
-
-    def caps(pid):
-        text = tw.read_proc(pid, "status").decode()
-        return {line[:6]: int(line.split()[1], 16) for line in text.splitlines()
-                if line.startswith("Cap")}
-
-    own = caps(os.getpid())
-    kept = own["CapPrm"] & (1 << 5 | 1 << 23)
-    for pid in (process.pid, reaper):
-        # They give them up in the moment after the exec, not before it.
-        found = tw.until(lambda: caps(pid)["CapPrm"] == kept and caps(pid), 1)
-        assert found["CapEff"] == found["CapPrm"] == kept
-        assert found["CapInh"] == found["CapAmb"] == 0
-    assert caps(tw.children(reaper)[0]) == own
-    process.terminate()
-    process.wait(30)
-
-
 def test_ordinary_user(mark):
     """No privilege is needed."""
     if os.geteuid() != 0:
