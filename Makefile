@@ -28,16 +28,16 @@ LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
 PARTS   = shim relay reaper start serve control runtime rights forward outcome report signals tree proc command options \
-	  watch status json link let_go privs cgroup pidns
+	  watch status json link descriptor let_go privs cgroup pidns
 SOURCES = $(PARTS:=.c)
 HEADERS = $(wildcard *.h)
 OBJECTS = $(PARTS:=.o)
 
 # treewrapctl has its own parts, and shares some.
 CTL_OWN     = treewrapctl ask draw reply text
-CTL_PARTS   = $(CTL_OWN) runtime let_go privs proc
+CTL_PARTS   = $(CTL_OWN) runtime descriptor
 CTL_SOURCES = $(CTL_PARTS:=.c)
-CTL_LIBS    = -ljansson -lcap-ng
+CTL_LIBS    = -ljansson
 ALL_SOURCES = $(sort $(SOURCES) $(CTL_SOURCES))
 
 ADVERSARIES = $(patsubst tests/adversaries/%.c,tests/bin/%,$(wildcard tests/adversaries/*.c)) \
@@ -89,8 +89,7 @@ treewrapctl-static: $(CTL_SOURCES) $(HEADERS) static/fortify.c
 	@ln -sfn $(firstword $(wildcard /usr/include/jansson_config.h \
 		/usr/include/$(shell gcc -print-multiarch)/jansson_config.h)) build/static
 	musl-gcc $(STANDARD) $(WARN) $(STATIC) -idirafter build/static -o $@ $(CTL_SOURCES) \
-		static/fortify.c $(shell gcc -print-file-name=libjansson.a) \
-		$(shell gcc -print-file-name=libcap-ng.a)
+		static/fortify.c $(shell gcc -print-file-name=libjansson.a)
 
 demo: build-packages
 	@$(MAKE) -s treewrap

@@ -7,8 +7,8 @@
  */
 #include "cgroup.h"
 #include "clock.h"
+#include "descriptor.h"
 #include "kernel.h"
-#include "let_go.h"
 #include "proc.h"
 
 #include <dirent.h>

@@ -9,7 +9,7 @@
  * command[-1], command[0]; none of which the reaper reads afterwards.
  */
 #include "command.h"
-#include "let_go.h"
+#include "descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,17 +15,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-int descriptor_above_2(int descriptor)
-{
-	if (descriptor < 0 || descriptor > 2)
-		return descriptor;
-	const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
-	const int why = errno;
-	close(descriptor);
-	errno = why;
-	return copy;
-}
-
 /* Those that /proc lists. False if it has no such list. */
 static bool close_listed(unsigned first, unsigned last)
 {

@@ -3,7 +3,7 @@
  * waits for the other here.
  */
 #include "link.h"
-#include "let_go.h"
+#include "descriptor.h"
 
 #include <stddef.h>
 #include <string.h>

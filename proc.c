@@ -3,7 +3,7 @@
  * with the file or directory that it reads.
  */
 #include "proc.h"
-#include "let_go.h"
+#include "descriptor.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * said that nobody listens to it; what others can write to is not used.
  */
 #include "runtime.h"
-#include "let_go.h"
+#include "descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -170,16 +170,19 @@ static void clear_if_stale(const struct runtime *runtime, const char *name)
 {
 	char file[RUNTIME_NAME_SIZE + sizeof(RUNTIME_SUFFIX)];
 	const int fd = runtime_connect(runtime, name);
+	struct stat st;
 
 	if (fd >= 0) {
 		close(fd);
 		return;
 	}
-	if (errno != ECONNREFUSED)
-		return;
+	/* Of a file that is no socket it says the same. */
 	snprintf(file, sizeof(file), "%s" RUNTIME_SUFFIX, name);
-	/* If that fails the name stays taken, and who wants it will hear so. */
-	unlinkat(runtime->directory, file, 0);
+	if (errno == ECONNREFUSED &&
+	    fstatat(runtime->directory, file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    S_ISSOCK(st.st_mode))
+		/* If that fails the name stays taken, and who wants it will hear so. */
+		unlinkat(runtime->directory, file, 0);
 }
 
 void runtime_clear_stale(const struct runtime *runtime, const char *name)

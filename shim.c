@@ -18,6 +18,7 @@
  * not there; 129 a watch.
  */
 #include "clock.h"
+#include "descriptor.h"
 #include "let_go.h"
 #include "link.h"
 #include "options.h"

@@ -19,8 +19,8 @@
  */
 #include "tree.h"
 #include "clock.h"
+#include "descriptor.h"
 #include "kernel.h"
-#include "let_go.h"
 #include "proc.h"
 
 #include <errno.h>

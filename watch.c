@@ -4,8 +4,8 @@
  * for a pidfd holds on to it.
  */
 #include "watch.h"
+#include "descriptor.h"
 #include "kernel.h"
-#include "let_go.h"
 #include "proc.h"
 
 #include <errno.h>

@@ -592,6 +592,17 @@ def test_two_runs_race_for_a_name(place):
         assert place.names() == []
 
 
+@pytest.mark.parametrize("make", [lambda path: path.write_text("x"), lambda path: path.mkdir(),
+                                  lambda path: path.symlink_to("b.sock")],
+                         ids=["file", "directory", "symlink"])
+def test_what_is_no_socket_is_left_alone(place, make):
+    place.path.mkdir(mode=0o700)
+    make(place.path / "a.sock")
+    assert finish(place.start("a", "echo", "ran"), 125).err == \
+        b"treewrap: --id: 'a' is the id of another run\n"
+    assert place.names() == ["a.sock"]
+
+
 def test_after_sigkill_of_both(place, mark):
     process = place.start("a", "sh", "-c", "echo ready; exec sleep 60", mark)
     tw.ready(process)
