@@ -341,7 +341,7 @@ static void remove_below(int *at)
 /* False and errno if something is in NAME. */
 static bool remove_empty(int directory, const char *name)
 {
-	int at = directory;
+	int at;
 
 	if (unlinkat(directory, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return true;

@@ -345,8 +345,11 @@ static void cut_line(struct client *client, char line[CONTROL_REQUEST_SIZE])
 	const size_t length = (size_t)(end - client->request);
 
 	/* A NUL in it would make another request of it. */
-	for (size_t i = 0; i < length; i++)
-		line[i] = client->request[i] == '\0' ? '?' : client->request[i];
+	for (size_t i = 0; i < length; i++) {
+		line[i] = client->request[i];
+		if (line[i] == '\0')
+			line[i] = '?';
+	}
 	line[length] = '\0';
 	client->got -= length + 1;
 	memmove(client->request, end + 1, client->got);

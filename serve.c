@@ -211,9 +211,9 @@ void serve(struct reaper *r, struct client *client, char *line)
 	}
 }
 
-void serve_end(struct json *reply, const void *argument)
+void serve_end(struct json *reply, const void *run)
 {
-	const struct reaper *r = argument;
+	const struct reaper *r = run;
 
 	json_add(reply, "{\"ok\":true,\"id\":\"%s\",", r->control->name);
 	status_tell_end(reply, r->status, &r->ending);

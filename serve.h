@@ -8,7 +8,7 @@
 /* Answers CLIENT's request, LINE, which it changes, or has it wait for the run's end. */
 void serve(struct reaper *r, struct client *client, char *line);
 
-/* The reply to all who wait for the end. R is a struct reaper. */
-void serve_end(struct json *reply, const void *r);
+/* The reply to all who wait for the end. RUN is a struct reaper. */
+void serve_end(struct json *reply, const void *run);
 
 #endif

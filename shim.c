@@ -37,6 +37,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -297,7 +298,7 @@ static void guard(struct shim *shim, siginfo_t *info)
 	take_link(shim);
 }
 
-/* Undoes what contain() and name() have made outside of this process. */
+/* Undoes what contain() and give_name() have made outside of this process. */
 static void take_back(const struct reaper_setup *setup)
 {
 	if (setup->cgroup != NULL)
@@ -372,7 +373,7 @@ static void contain(struct reaper_setup *setup)
 }
 
 /* The run gets its name, and the command an environment that tells it. */
-static void name(struct reaper_setup *setup)
+static void give_name(struct reaper_setup *setup)
 {
 	const struct options *opt = setup->opt;
 	char why[RUNTIME_PATH_SIZE + 128];
@@ -381,11 +382,10 @@ static void name(struct reaper_setup *setup)
 		return;
 	/* To the end; what is never written to takes no memory. */
 	struct control *control = calloc(1, sizeof(*control));
-	if (control == NULL) {
-		take_back(setup);
-		die("--id: %s", strerror(errno));
-	}
-	if (!control_open(control, opt->id, opt->name, why, sizeof(why))) {
+	if (control == NULL)
+		snprintf(why, sizeof(why), "%s", strerror(errno));
+	if (control == NULL ||
+	    !control_open(control, opt->id, opt->name, why, sizeof(why))) {
 		take_back(setup);
 		die("--id: %s", why);
 	}
@@ -450,7 +450,7 @@ static struct outcome be_shim(struct reaper_setup *setup)
 	if (is_pidns(setup))
 		be_woken_by(birth.ends[0]);
 	contain(setup);
-	name(setup);
+	give_name(setup);
 	shim.reaper = start_reaper(&birth);
 	close(birth.ends[1]);
 	shim.link = birth.ends[0];
@@ -507,7 +507,7 @@ static struct outcome be_pid_1(struct reaper_setup *setup)
 {
 	tree_open(setup->tree);
 	contain(setup);
-	name(setup);
+	give_name(setup);
 	return reaper_run(setup);
 }
 

@@ -351,8 +351,37 @@ leaving() {
 	until_true is_free
 }
 
+# Signals are confined since Linux 6.12, where Landlock is in use; before, it is refused.
+may_confine() {
+	release=$(uname -r)
+	major=${release%%.*} minor=${release#*.}
+	minor=${minor%%[!0-9]*}
+	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "$minor" -ge 12 ]; }
+}
+
+rights() {
+	run --confine-signals sh -c 'kill -9 $PPID; exit 3'
+	if [ "$status" = 125 ]; then
+		gives "signals cannot be confined" 125
+		is_true "... which is said" says 'cannot confine'
+	else
+		gives "signals are confined" 3
+		is_true "... where they can be" may_confine
+	fi
+	[ "$(id -u)" = 0 ] || return
+	run --user 1000:1001 --caps none sh -c 'echo $(id -u):$(id -g); exit 4'
+	gives "another user" 4
+	is_true "... it is" says '^1000:1001$'
+	run -t 5 -k 0.3 --user 1000:1001 sh -c 'setsid sleep 120 & exec sleep 120'
+	gives "another user's tree" 124
+	run --caps none sh -c 'grep CapPrm /proc/self/status'
+	gives "no capabilities" "$status"
+	is_true "... none at all" says '0000000000000000'
+}
+
 beside() {
 	common
+	rights
 	forwarding
 	killing
 	parents
