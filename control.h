@@ -23,13 +23,13 @@
 #define CONTROL_REPLY_SIZE   (256 * 1024)
 
 struct client {
-	int fd;			/* -1: nobody */
-	pid_t pid;		/* 0: it is outside our PID namespace */
-	uint64_t heard;		/* when it sent something last, as a count */
-	bool waits;		/* for the end of the run: nothing is read until then */
-	bool silent;		/* has shut down its side: what it has sent is all */
-	bool leaving;		/* to be let go once its reply is written */
-	size_t got;		/* of REQUEST */
+	int fd;		  /* -1: nobody */
+	pid_t pid;	  /* 0: it is outside our PID namespace */
+	int64_t heard_ns; /* when it sent something, or took some of a reply, last */
+	bool waits;	  /* for the end of the run: nothing is read until then */
+	bool silent;	  /* has shut down its side: what it has sent is all */
+	bool leaving;	  /* to be let go once its reply is written */
+	size_t got;	  /* of REQUEST */
 	size_t length, written; /* of REPLY */
 	char request[CONTROL_REQUEST_SIZE];
 	char reply[CONTROL_REPLY_SIZE];
@@ -44,7 +44,7 @@ struct control {
 	uid_t owner;
 	int64_t deaf_until;  /* no descriptors were left for another client */
 	bool nobody_is_root; /* in a user namespace of our own, see control.c */
-	uint64_t heard;
+	int64_t rest_until;  /* no request is answered before */
 	unsigned turn;
 	char line[CONTROL_REQUEST_SIZE]; /* the request that is being answered */
 	struct client clients[CONTROL_CLIENTS];
@@ -85,15 +85,25 @@ struct client *control_look(struct control *control,
 struct json control_begin(struct client *client);
 void control_reply(struct client *client, const struct json *reply);
 
-/* The request is answered when the run has ended: by control_end(). */
-void control_wait(struct client *client);
+/*
+ * The request that BEGAN to be answered then has been answered. For as long as that took
+ * nobody else is: at real-time priority clients could take all of a CPU by asking.
+ */
+void control_answered(struct control *control, int64_t began_ns);
+
+/*
+ * CLIENT is answered when the run has ended: by control_end(). False if too many wait
+ * already; never if it STOPS the run.
+ */
+bool control_wait(const struct control *control, struct client *client, bool stops);
 
 /*
  * The run has ended: its name is free again, and those who wait get what TELL(REPLY,
- * ARGUMENT) makes of it. CONTROL may be NULL.
+ * ARGUMENT) makes of it; so do those whose request came too late to be heard, and is one
+ * that WAITS(LINE) for the end. Takes a tenth of a second at most. CONTROL may be NULL.
  */
-void control_end(struct control *control, void (*tell)(struct json *reply, const void *),
-		 const void *argument);
+void control_end(struct control *control, bool (*waits)(char *line),
+		 void (*tell)(struct json *reply, const void *), const void *argument);
 
 /* Removes the socket if it is still ours, as control_end() does. CONTROL may be NULL. */
 void control_remove(struct control *control);

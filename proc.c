@@ -175,9 +175,7 @@ static bool descends(int proc, pid_t number, pid_t ancestor)
 	return false;
 }
 
-/* By asking of a pidfd, which tells (since 5.14, even of ourselves when we are sealed):
- * as OUTSIDE counts, if it is asked there. 0 if it does not. */
-static pid_t number_by_pidfd(int outside, pid_t pid)
+pid_t proc_number_by_pidfd(int outside, pid_t pid)
 {
 	static const char key[] = "\nPid:\t";
 	char path[48], text[1024];
@@ -195,7 +193,7 @@ static pid_t number_by_pidfd(int outside, pid_t pid)
 
 pid_t proc_number_outside(int outside, pid_t pid)
 {
-	const pid_t quick = number_by_pidfd(outside, pid);
+	const pid_t quick = proc_number_by_pidfd(outside, pid);
 	char text[4096];
 	struct proc_entries all = {.fd = -1};
 	pid_t number, found = pid;

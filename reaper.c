@@ -652,8 +652,11 @@ static void look_at_clients(struct reaper *r, const struct pollfd fds[CONTROL_PO
 {
 	struct client *client = control_look(r->control, fds);
 
-	if (client != NULL)
-		serve(r, client, r->control->line);
+	if (client == NULL)
+		return;
+	const int64_t began = clock_now_ns();
+	serve(r, client, r->control->line);
+	control_answered(r->control, began);
 }
 
 void reaper_look_around(struct reaper *r, const struct pollfd fds[POLL_MAX])
@@ -717,11 +720,11 @@ static struct outcome finish(struct reaper *r)
 		remove_cgroup(r);
 	r->ending.status = outcome.status;
 	status_end(r->status, &r->ending);
-	control_end(r->control, serve_end, r);
-	/* Should we be killed now, there is nothing left to do or to tell. */
+	/* Should we be killed now, it has been told. */
 	const struct link_message ended = {.type = LINK_ENDED, .outcome = outcome};
 	if (r->link >= 0)
 		link_send(r->link, &ended);
+	control_end(r->control, serve_waits, serve_end, r);
 	/* A stopped shim could not tell the caller that we are done; but our end is a
 	 * SIGCONT to it (see shim.c). */
 	return outcome;

@@ -21,6 +21,10 @@
 #define LOCK_TRIES    200
 #define LOCK_PAUSE_NS 10000000
 
+#define SOCKET_MODE (S_ISVTX | S_IRUSR | S_IWUSR)
+
+#define PROC_FD "/proc/self/fd/"
+
 bool runtime_is_name(const char *word)
 {
 	static const char good[] = "abcdefghijklmnopqrstuvwxyz"
@@ -32,22 +36,43 @@ bool runtime_is_name(const char *word)
 	       word[0] != '.' && word[0] != '-' && strstr(word, "..") == NULL;
 }
 
-/* Where it is to be. False if the path is too long. */
+/* Is the directory PATH our own? */
+static bool is_own(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
+/*
+ * Where it is to be. False if the path is too long. $XDG_RUNTIME_DIR may be another
+ * user's (su, sudo -E), who could rename what we put there. Where it is not told, or we
+ * must not listen to it, it is mostly in /run/user.
+ */
 static bool find_path(char *path, size_t size)
 {
 	const char *given = secure_getenv("TREEWRAP_RUNTIME_DIR");
 	const char *xdg = secure_getenv("XDG_RUNTIME_DIR");
+	char usual[32];
 	int length;
 
+	snprintf(usual, sizeof(usual), "/run/user/%u", geteuid());
+	if (xdg == NULL || xdg[0] == '\0' || !is_own(xdg))
+		xdg = geteuid() != 0 && is_own(usual) ? usual : NULL;
 	if (given != NULL && given[0] != '\0')
 		length = snprintf(path, size, "%s", given);
-	else if (xdg != NULL && xdg[0] != '\0')
+	else if (xdg != NULL)
 		length = snprintf(path, size, "%s/treewrap", xdg);
 	else if (geteuid() == 0)
 		length = snprintf(path, size, "/run/treewrap");
 	else
 		length = snprintf(path, size, "/tmp/treewrap-%u", geteuid());
-	return length >= 0 && (size_t)length < size;
+	if (length < 0 || (size_t)length >= size)
+		return false;
+	/* With a slash behind it, a symbolic link would be followed. */
+	while (length > 1 && path[length - 1] == '/')
+		path[--length] = '\0';
+	return true;
 }
 
 /* Why the directory is none for us, or NULL. */
@@ -62,9 +87,19 @@ static const char *find_fault(int directory, bool make)
 	 */
 	if (st.st_uid != geteuid() && (make || geteuid() != 0))
 		return "it is another user's";
-	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-		return "others can write to it";
+	/* Others could hold its lock, too, if they may read it. */
+	if ((st.st_mode & ACCESSPERMS) != S_IRWXU)
+		return "its mode is not 0700";
 	return NULL;
+}
+
+static bool make_directory(const char *path)
+{
+	const mode_t mask = umask(S_IRWXG | S_IRWXO);
+	const bool made = mkdir(path, S_IRWXU) == 0 || errno == EEXIST;
+
+	umask(mask);
+	return made;
 }
 
 bool runtime_open(struct runtime *runtime, bool make, char *why, size_t size)
@@ -78,7 +113,7 @@ bool runtime_open(struct runtime *runtime, bool make, char *why, size_t size)
 		errno = ENAMETOOLONG;
 		return false;
 	}
-	if (make && mkdir(path, S_IRWXU) < 0 && errno != EEXIST)
+	if (make && !make_directory(path))
 		fault = strerror(errno);
 	if (fault == NULL) {
 		runtime->directory = descriptor_above_2(
@@ -113,7 +148,7 @@ static bool address_of(const struct runtime *runtime, const char *name,
 	int length;
 
 	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
-	snprintf(directory, sizeof(directory), "/proc/self/fd/%d", runtime->directory);
+	snprintf(directory, sizeof(directory), PROC_FD "%d", runtime->directory);
 	if (access(directory, F_OK) == 0)
 		length = snprintf(address->sun_path, size, "%s/%s" RUNTIME_SUFFIX,
 				  directory, name);
@@ -147,42 +182,70 @@ static void unlock(const struct runtime *runtime)
 	flock(runtime->directory, LOCK_UN);
 }
 
+/*
+ * NAME's socket, as a place in the file system (O_PATH), by ADDRESS too. It must be one,
+ * and of the directory's owner: a link could lead root's client to another's run. -1 and
+ * errno.
+ */
+static int find_socket(const struct runtime *runtime, const char *name,
+		       struct sockaddr_un *address)
+{
+	char file[RUNTIME_FILE_SIZE];
+	struct stat owner, st;
+
+	snprintf(file, sizeof(file), "%s" RUNTIME_SUFFIX, name);
+	const int place = descriptor_above_2(
+		openat(runtime->directory, file, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+	if (place < 0)
+		return -1;
+	if (fstat(runtime->directory, &owner) == 0 && fstat(place, &st) == 0 &&
+	    S_ISSOCK(st.st_mode) && st.st_uid == owner.st_uid &&
+	    address_of(runtime, name, address)) {
+		if (strncmp(address->sun_path, PROC_FD, strlen(PROC_FD)) == 0)
+			snprintf(address->sun_path, sizeof(address->sun_path),
+				 PROC_FD "%d", place);
+		return place;
+	}
+	close(place);
+	errno = ENOENT;
+	return -1;
+}
+
 int runtime_connect(const struct runtime *runtime, const char *name)
 {
 	struct sockaddr_un address;
+	const int place = find_socket(runtime, name, &address);
 
-	if (!address_of(runtime, name, &address))
+	if (place < 0)
 		return -1;
 	/* Without waiting: EAGAIN if its queue is full, so somebody listens. */
 	const int fd = descriptor_above_2(
 		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	if (fd < 0 ||
-	    connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
-		return fd;
+	const bool connected = fd >= 0 && connect(fd, (const struct sockaddr *)&address,
+						  sizeof(address)) == 0;
 	const int error = errno;
-	close(fd);
+	close(place);
+	if (fd >= 0 && !connected)
+		close(fd);
 	errno = error;
-	return -1;
+	return connected ? fd : -1;
 }
 
 /* With the lock held. */
 static void clear_if_stale(const struct runtime *runtime, const char *name)
 {
-	char file[RUNTIME_NAME_SIZE + sizeof(RUNTIME_SUFFIX)];
 	const int fd = runtime_connect(runtime, name);
-	struct stat st;
+	char file[RUNTIME_FILE_SIZE];
 
 	if (fd >= 0) {
 		close(fd);
 		return;
 	}
-	/* Of a file that is no socket it says the same. */
+	if (errno != ECONNREFUSED)
+		return;
 	snprintf(file, sizeof(file), "%s" RUNTIME_SUFFIX, name);
-	if (errno == ECONNREFUSED &&
-	    fstatat(runtime->directory, file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    S_ISSOCK(st.st_mode))
-		/* If that fails the name stays taken, and who wants it will hear so. */
-		unlinkat(runtime->directory, file, 0);
+	/* If that fails the name stays taken, and who wants it will hear so. */
+	unlinkat(runtime->directory, file, 0);
 }
 
 void runtime_clear_stale(const struct runtime *runtime, const char *name)
@@ -208,8 +271,10 @@ static bool bind_and_listen(int fd, const struct sockaddr_un *address)
 int runtime_listen(const struct runtime *runtime, const char *name)
 {
 	struct sockaddr_un address;
+	char file[RUNTIME_FILE_SIZE];
 	bool done = false;
 
+	snprintf(file, sizeof(file), "%s" RUNTIME_SUFFIX, name);
 	if (!address_of(runtime, name, &address))
 		return -1;
 	const int fd = descriptor_above_2(
@@ -219,6 +284,9 @@ int runtime_listen(const struct runtime *runtime, const char *name)
 	if (lock(runtime)) {
 		clear_if_stale(runtime, name);
 		done = bind_and_listen(fd, &address);
+		/* Those who clear away what is old in /tmp pass over a sticky file. */
+		if (done && fchmodat(runtime->directory, file, SOCKET_MODE, 0) < 0)
+			errno = 0;
 		const int error = errno;
 		unlock(runtime);
 		errno = error;

@@ -53,7 +53,7 @@ static void add_pid(struct json *reply, const struct reaper *r)
 {
 	if (r->command_runs)
 		json_add(reply, ",\"pid\":%d",
-			 (int)tree_number_outside(r->tree, r->command.pid));
+			 (int)tree_number_for_reply(r->tree, r->command.pid));
 	else
 		json_add(reply, ",\"pid\":null");
 }
@@ -85,8 +85,8 @@ static void add_process(struct json *reply, const struct reaper *r,
 			const struct tree_details *details)
 {
 	json_add(reply, "{\"pid\":%d,\"parent\":%d,\"escaped\":%s,\"state\":\"%c\"",
-		 (int)tree_number_outside(r->tree, report->pid),
-		 (int)tree_number_outside(r->tree, details->parent),
+		 (int)tree_number_for_reply(r->tree, report->pid),
+		 (int)tree_number_for_reply(r->tree, details->parent),
 		 details->session == r->session ? "false" : "true", report->state);
 	json_seconds(reply, "age", details->age_ns);
 	json_seconds(reply, "cpu", details->cpu_ns);
@@ -105,7 +105,7 @@ static void answer_tree(struct reaper *r, struct client *client)
 	bool whole = true;
 
 	json_add(&reply, "{\"ok\":true,\"id\":\"%s\",\"reaper\":%d", r->control->name,
-		 (int)tree_number_outside(r->tree, getpid()));
+		 (int)tree_number_for_reply(r->tree, getpid()));
 	add_pid(&reply, r);
 	json_seconds(&reply, "age", clock_now_ns() - r->status->start_ns);
 	json_add(&reply, ",\"processes\":[");
@@ -169,7 +169,8 @@ static void answer_signal(struct reaper *r, struct client *client, const char *s
 	reaper_use_callers_rights(r, true);
 	const unsigned reached = send_to(r, signo, (enum scope)to);
 	reaper_use_callers_rights(r, false);
-	status_signal(r->status, signo, client->pid, (enum scope)to);
+	status_signal(r->status, signo, tree_number_for_reply(r->tree, client->pid),
+		      (enum scope)to);
 	struct json reply = control_begin(client);
 	json_add(&reply, "{\"ok\":true");
 	json_signal(&reply, "signal", signo);
@@ -202,13 +203,22 @@ void serve(struct reaper *r, struct client *client, char *line)
 	} else if (strcmp(verb, "tree") == 0) {
 		answer_tree(r, client);
 	} else if (strcmp(verb, "stop") == 0) {
-		control_wait(client);
+		control_wait(r->control, client, true);
 		reaper_stop(r, CAUSE_CONTROL);
 	} else if (strcmp(verb, "wait") == 0) {
-		control_wait(client);
+		if (!control_wait(r->control, client, false))
+			refuse(client, "too many wait already", NULL);
 	} else {
 		refuse(client, "unknown request", verb);
 	}
+}
+
+bool serve_waits(char *line)
+{
+	char *words[1];
+
+	return split(line, words, 1) && words[0] != NULL &&
+	       (strcmp(words[0], "stop") == 0 || strcmp(words[0], "wait") == 0);
 }
 
 void serve_end(struct json *reply, const void *run)

@@ -312,8 +312,14 @@ static struct outcome outcome_of_reaper(struct shim *shim, const siginfo_t *info
 	struct reaper_setup *setup = shim->setup;
 	char name[SIGNAL_NAME_SIZE];
 
-	if (shim->ended)
+	if (shim->ended) {
+		/* It may have been killed before the last of all. (Not otherwise: another
+		 * run may have the name by now.) */
+		if (info->si_pid != 0 && info->si_code != CLD_EXITED &&
+		    info->si_status == SIGKILL)
+			control_remove(setup->control);
 		return shim->outcome;
+	}
 	/* Dead, or, in a PID namespace that cannot end, as good as that. */
 	const bool is_dead = info->si_pid != 0;
 	if (is_dead && info->si_code == CLD_EXITED) {

@@ -604,6 +604,13 @@ pid_t tree_number_outside(const struct tree *tree, pid_t pid)
 	return tree->outside < 0 ? pid : proc_number_outside(tree->outside, pid);
 }
 
+pid_t tree_number_for_reply(const struct tree *tree, pid_t pid)
+{
+	if (tree->outside < 0 || pid == 0)
+		return pid;
+	return proc_number_by_pidfd(tree->outside, pid);
+}
+
 void tree_pardon(struct tree *tree)
 {
 	/* Most of it has never been touched, and reading costs no memory. */

@@ -93,6 +93,9 @@ void tree_open_inside(struct tree *tree);
 /* The number by which our caller knows the descendant PID. */
 pid_t tree_number_outside(const struct tree *tree, pid_t pid);
 
+/* The same for any process, by which no time is lost; 0 if that is not to be had. */
+pid_t tree_number_for_reply(const struct tree *tree, pid_t pid);
+
 /*
  * Forgets whom tree_kill() has reached: a number may have gone, by way of its own parent,
  * to a new member, which would be left out for ever. To be called now and then.

@@ -1,5 +1,6 @@
 """--id and the control socket, spoken to directly: one line asks, one line of JSON answers."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -7,11 +8,13 @@ import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 
 import pytest
 import tw
+from test_ctl import CTL
 from test_events import parse
 
 KINDS = ["background", "setsid", "double", "group", "thread", "ignore", "stopped", "deep", "nested"]
@@ -359,29 +362,147 @@ def test_a_request_that_is_too_long(place):
     finish(process, 1)
 
 
-def test_sixteen_wait_and_no_more(place):
-    process = place.start("a", "sh", "-c", "echo ready; read line", stdin=subprocess.PIPE)
+def test_twelve_wait_and_no_more(place):
+    """So that somebody can still look and stop; and when all others stop it, nobody more is let in."""
+    process = place.start("a", "-k", "30", "sh", "-c", "trap '' TERM; echo ready; read line",
+                          stdin=subprocess.PIPE)
     tw.ready(process)
-    waiting = [place.connect("a") for _ in range(16)]
+    waiting = [place.connect("a") for _ in range(12)]
     for connection in waiting:
         connection.sendall(b"wait\n")
+    # All are heard when this is, if not before.
+    assert tw.until(lambda: place.ask("a", "status"))["ok"]
+    with place.connect("a") as one_more:
+        one_more.sendall(b"wait\n")
+        assert answer(one_more) == {"ok": False, "error": "too many wait already"}
+        one_more.sendall(b"status\n")
+        assert answer(one_more)["ok"]
+    for _ in range(4):
+        waiting.append(place.connect("a"))
+        waiting[-1].sendall(b"stop\n")
     with place.connect("a") as one_more:
         assert answer(one_more) == {"ok": False, "error": "too many clients wait for this run"}
-    waiting.pop().close()
-    reply = tw.until(lambda: place.ask("a", "status"))
-    assert reply["ok"]
     process.stdin.write(b"\n")
     for connection in waiting:
-        assert answer(connection)["status"] == 0
+        assert answer(connection)["cause"] == "control"
         connection.close()
-    finish(process, 0)
+    finish(process, 129)
+
+
+def has_sent(connection, request):
+    try:
+        connection.sendall(request)
+        return True
+    except BrokenPipeError:
+        return False
+
+
+def test_all_who_stop_it_at_once_are_answered(place):
+    """Also who comes while it is ending; it is too late when what is sent does not arrive."""
+    for _ in range(10):
+        process = place.start("a", "-k", "0", "sh", "-c", "echo ready; read line", stdin=subprocess.PIPE)
+        tw.ready(process)
+        connections = [place.connect("a") for _ in range(12)]
+        asking = [connection for connection in connections if has_sent(connection, b"stop\n")]
+        for connection in asking:
+            assert answer(connection)["cause"] == "control"
+        for connection in connections:
+            connection.close()
+        finish(process, 129)
+
+
+def test_a_long_last_reply_is_whole(place, mark):
+    process = place.start("a", "-k", "0", tw.adversary("crowd"), mark, "1500")
+    tw.ready(process)
+    with place.connect("a") as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.sendall(b"tree\nstop\n")
+        time.sleep(0.3)
+        assert len(answer(slow)["processes"]) > 1000
+        assert answer(slow)["cause"] == "control"
+    finish(process, 129)
+
+
+def send_lingering(connection, seconds, text):
+    """Sends over it a TCP socket whose end, with what it has not sent yet, takes so long."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    sender = socket.create_connection(listener.getsockname())
+    peer, _ = listener.accept()
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, seconds))
+    sender.setblocking(False)
+    try:
+        while True:
+            sender.send(b"x" * 65536)
+    except BlockingIOError:
+        pass
+    socket.send_fds(connection, [text], [sender.fileno()])
+    sender.close()
+    return [listener, peer]
+
+
+@pytest.mark.parametrize("how", ["request", "part", "close", "after", "no place"])
+def test_descriptors_that_a_client_sends_do_not_hold_the_run(place, mark, how):
+    """To let go of one may take as long as the sender likes."""
+    process = place.start("a", "-t", "2", "-k", "0", "sh", "-c", "echo ready; exec sleep 60", mark)
+    began = time.monotonic()
+    tw.ready(process)
+    if how == "no place":
+        others = [place.connect("a") for _ in range(40)]
+    connection = place.connect("a")
+    if how == "after":
+        connection.sendall(b"status\n")
+        assert answer(connection)["ok"]
+        connection.sendall(b"x" * 100)
+    kept = send_lingering(connection, 20, b"st" if how in ("part", "close") else b"status\n")
+    if how == "close":
+        connection.close()
+    elif how != "no place":
+        connection.settimeout(0.5)
+        try:
+            answer(connection)
+        except (TimeoutError, ConnectionResetError, BrokenPipeError):
+            pass
+    with place.connect("a") as other:
+        other.sendall(b"status\n")
+        assert answer(other)["ok"]
+        other.sendall(b"wait\n")
+        assert answer(other)["status"] == 124
+    finish(process, 124)
+    assert time.monotonic() - began < 6
+    connection.close()
+    for one in kept + (others if how == "no place" else []):
+        one.close()
+
+
+def test_one_end_when_the_reaper_is_killed_at_the_end(place):
+    """It is killed while it tells its last clients."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    for _ in range(60):
+        read, write = os.pipe()
+        process = place.start("a", "-k", "0", "--status-fd", write, "sh", "-c", "echo ready; read line",
+                              stdin=subprocess.PIPE, pass_fds=[write])
+        os.close(write)
+        tw.ready(process)
+        reaper = tw.reaper_of(process)
+        with place.connect("a") as connection:
+            connection.sendall(b"stop\n")
+            time.sleep(chance.random() * 0.004)
+            tw.kill(reaper)
+        result = tw.finish(process)
+        with open(read, "rb") as file:
+            end = [event for event in map(json.loads, file.read().splitlines())
+                   if event["event"] == "end"]
+        assert len(end) == 1 and end[0]["status"] == result.status, (end, result)
+        assert result.status in (125, 129) and place.names() == []
 
 
 @pytest.mark.parametrize("limit, served", [(13, 3), (11, 3)])
 def test_without_descriptors_for_clients(place, mark, limit, served):
     """Some are left for the end of the tree, and the reaper does not turn in circles."""
     process = tw.start_with(["sh", "-c", 'ulimit -n %d; exec "$@"' % limit, "sh"], "--id", "a", "-t",
-                            "4", "-k", "0", tw.adversary("escape"), mark, "setsid", "double", "deep",
+                            "6", "-k", "0", tw.adversary("escape"), mark, "setsid", "double", "deep",
                             env=place.env)
     tw.ready(process)
     reaper = tw.reaper_of(process)
@@ -395,7 +516,7 @@ def test_without_descriptors_for_clients(place, mark, limit, served):
     time.sleep(0.5)
     ticks = sum(map(int, tw.read_proc(reaper, "stat").rpartition(b")")[2].split()[11:13]))
     result = finish(process, 124)
-    assert result.err == b"" and result.took < 8
+    assert result.err == b"" and result.took < 20
     tw.assert_nothing_left(mark)
     assert ticks < 50
     answers = [answer_or_reset(client) for client in clients]
@@ -464,10 +585,11 @@ def test_another_user_is_refused(common, mark, everybodys, contain, user):
 @pytest.mark.parametrize("spoil, reason", [
     (lambda path: path.symlink_to("/tmp"), "it is no directory, or a symbolic link"),
     (lambda path: path.write_text(""), "it is no directory, or a symbolic link"),
-    (lambda path: (path.mkdir(), path.chmod(0o770)), "others can write to it"),
-    (lambda path: (path.mkdir(), path.chmod(0o702)), "others can write to it"),
+    (lambda path: (path.mkdir(), path.chmod(0o720)), "its mode is not 0700"),
+    (lambda path: (path.mkdir(), path.chmod(0o755)), "its mode is not 0700"),
+    (lambda path: (path.mkdir(), path.chmod(0o500)), "its mode is not 0700"),
     (lambda path: (path.mkdir(), os.chown(path, tw.USER, -1)), "it is another user's")],
-    ids=["symlink", "file", "group", "others", "owner"])
+    ids=["symlink", "file", "group", "others", "locked", "owner"])
 def test_directories_that_are_refused(place, spoil, reason):
     if os.geteuid() != 0 and "another" in reason:
         pytest.skip("needs root, to give a directory away")
@@ -475,6 +597,31 @@ def test_directories_that_are_refused(place, spoil, reason):
     result = finish(place.start("a", "echo", "ran"), 125)
     assert result.err.decode() == "treewrap: --id: %s: %s\n" % (place.path, reason)
     assert result.out == b""
+
+
+def test_a_slash_at_the_end_follows_no_link(tmp_path):
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("real")
+    for name, status in (("link//", 125), ("real//", 0)):
+        finish(tw.start("--id", "a", "true", env={"TREEWRAP_RUNTIME_DIR": "%s/%s" % (tmp_path, name)}),
+               status)
+
+
+def test_an_umask_does_not_lock_us_out(place):
+    for _ in range(2):
+        result = finish(tw.start_with(["sh", "-c", 'umask 0777; exec "$@"', "sh"], "--id", "a", "sh", "-c",
+                                      "umask", env=place.env), 0)
+        assert result.out == b"0777\n" and os.stat(place.path).st_mode & 0o777 == 0o700
+
+
+def test_somebody_holds_the_lock(place):
+    place.path.mkdir(mode=0o700)
+    held = os.open(place.path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    result = finish(place.start("a", "echo", "ran"), 125)
+    assert result.out == b"" and result.err.decode() == \
+        "treewrap: --id: %s: somebody holds its lock\n" % place.path
+    os.close(held)
 
 
 def test_no_place_for_it(place, tmp_path):
@@ -735,6 +882,20 @@ socket.on('data', data => {
 });
 socket.write('status\\n');
 """
+
+
+def test_a_link_leads_to_no_other_run(place, common, mark):
+    """Asked for by treewrapctl, as root in a user's directory, say."""
+    process = place.start("a", "sh", "-c", "echo ready; read line", stdin=subprocess.PIPE)
+    tw.ready(process)
+    common.path.mkdir(mode=0o700)
+    (common.path / "x.sock").symlink_to(place.path / "a.sock")
+    result = subprocess.run([CTL, "stop", "x"], env={**os.environ, **common.env}, capture_output=True,
+                            timeout=tw.LIMIT)
+    assert result.returncode == 1 and result.stdout == b""
+    assert place.ask("a", "status")["phase"] == "running"
+    process.stdin.write(b"\n")
+    finish(process, 0)
 
 
 def test_a_client_in_node(common, mark):

@@ -230,7 +230,7 @@ def test_no_directory(runs, tmp_path):
 def test_directory_of_no_good(runs, args):
     runs.answer("x", END)
     runs.path.chmod(0o770)
-    failed(runs.ctl(*args), str(runs.path), "others can write to it")
+    failed(runs.ctl(*args), str(runs.path), "its mode is not 0700")
     assert runs.asked["x"] == []
 
 
