@@ -28,7 +28,7 @@ LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
 PARTS   = shim relay reaper start serve control runtime rights forward outcome report signals tree proc command options \
-	  watch status json link descriptor let_go privs cgroup pidns
+	  watch wait status json link descriptor let_go privs cgroup pidns
 SOURCES = $(PARTS:=.c)
 HEADERS = $(wildcard *.h)
 OBJECTS = $(PARTS:=.o)

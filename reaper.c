@@ -18,6 +18,7 @@
 #include "report.h"
 #include "run.h"
 #include "serve.h"
+#include "wait.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -418,6 +419,7 @@ static void take_link(struct reaper *r, short revents)
 		if (message.type == LINK_SIGNAL)
 			receive(r, &message.signal);
 	if ((revents & (POLLHUP | POLLERR)) != 0) {
+		wait_no_more(r->epoll, r->link);
 		close(r->link);
 		r->link = r->status->link = -1;
 		reaper_stop(r, CAUSE_SHIM_KILLED);
@@ -575,8 +577,8 @@ static int64_t look_again_ns(const struct reaper *r)
 	return NEVER;
 }
 
-/* Until the nearest deadline; rounded by nothing, ppoll(2) takes nanoseconds. */
-static struct timespec time_left(const struct reaper *r)
+/* Until the nearest deadline, in nanoseconds. */
+static int64_t time_left(const struct reaper *r)
 {
 	int64_t next =
 		r->timeout_at < r->phase_ends_at ? r->timeout_at : r->phase_ends_at;
@@ -593,9 +595,7 @@ static struct timespec time_left(const struct reaper *r)
 		left = look_again_ns(r);
 	if (left > control_patience_ns(r->control))
 		left = control_patience_ns(r->control);
-	if (left < 0 || r->more_to_reap)
-		left = 0;
-	return (struct timespec){left / NS_PER_S, left % NS_PER_S};
+	return left < 0 || r->more_to_reap ? 0 : left;
 }
 
 /* With -p: as if the signal had been sent to treewrap, which SIGKILL would have ended. */
@@ -616,6 +616,7 @@ static void look_at_watches(struct reaper *r, const struct pollfd *fds)
 		if (watch->fd < 0 || !watch_is_over(watch, fds[i].revents))
 			continue;
 		/* Once is enough; it would be ready for ever. */
+		wait_no_more(r->epoll, watch->fd);
 		close(watch->fd);
 		watch->fd = -1;
 		if (watch->cause == CAUSE_PARENT && r->opt->parent_signal != 0)
@@ -679,13 +680,7 @@ static void loop(struct reaper *r)
 
 	while (r->phase != GONE) {
 		const unsigned count = reaper_fill_poll(r, fds);
-		const struct timespec left = time_left(r);
-		/* No signal can interrupt it, all are blocked. ENOMEM, or EINVAL for
-		 * more than may be open: look at everything, but not in circles. */
-		if (ppoll(fds, count, &left, NULL) < 0) {
-			memset(fds, 0, sizeof(fds));
-			poll(NULL, 0, 1);
-		}
+		wait_for(r->epoll, fds, count, time_left(r));
 		take_signals(r);
 		if (fds[POLL_CGROUP].revents != 0)
 			r->more_to_reap = true;
@@ -749,6 +744,7 @@ static struct reaper prepare(const struct reaper_setup *setup)
 		.shim_leads_session = setup->shim_leads_session,
 		.session = getsid(0),
 		.command.progress = -1,
+		.epoll = -1,
 		.timeout_at = NEVER,
 		.phase_ends_at = NEVER,
 		.verify_ends_at = NEVER,

@@ -43,7 +43,7 @@ struct reaper_setup {
  */
 struct outcome reaper_run(const struct reaper_setup *setup);
 
-#define REAPER_KEEPS_MORE (1 + WATCHES_MAX)
+#define REAPER_KEEPS_MORE (2 + WATCHES_MAX)
 
 /*
  * For shim and reaper, once the command has got all that is its: lets go of everything

@@ -5,8 +5,10 @@
  * Does not promise: that it runs on when the shim alone has been continued.
  */
 #include "relay.h"
+#include "clock.h"
 #include "forward.h"
 #include "signals.h"
+#include "wait.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -65,7 +67,9 @@ struct relayed relay_run(pid_t shim, int signals, bool leads_session)
 			stop_too(shim, info.si_status);
 		else if (info.si_pid != 0)
 			return (struct relayed){info.si_code, info.si_status};
-		poll(&fd, 1, signals == SIGNALS_UNPOLLED ? SIGNALS_LOOK_MS : -1);
+		wait_for(-1, &fd, 1,
+			 signals == SIGNALS_UNPOLLED ? SIGNALS_LOOK_MS * NS_PER_MS
+						     : NEVER);
 		while (signals_read(signals, &arrived))
 			pass_on(shim, &arrived, leads_session);
 	}

@@ -25,6 +25,7 @@ struct reaper {
 	const struct privs *privs;
 	struct control *control; /* of a run that has a name, or NULL */
 	int signals, link;
+	int epoll; /* see wait.h */
 	pid_t shim, front, shim_group;
 	pid_t session; /* in which the command was started */
 	bool shim_leads_session;

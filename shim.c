@@ -30,6 +30,7 @@
 #include "signals.h"
 #include "status.h"
 #include "tree.h"
+#include "wait.h"
 #include "watch.h"
 
 #include <errno.h>
@@ -281,10 +282,11 @@ static void guard(struct shim *shim, siginfo_t *info)
 			{.fd = shim->link, .events = POLLIN},
 		};
 		/* A signal that is being held blocks those behind it, SIGCHLD too. */
-		poll(fds, 2,
-		     shim->holding				? RETRY_MS
-		     : shim->setup->signals == SIGNALS_UNPOLLED ? SIGNALS_LOOK_MS
-								: -1);
+		wait_for(-1, fds, 2,
+			 shim->holding ? RETRY_MS * NS_PER_MS
+			 : shim->setup->signals == SIGNALS_UNPOLLED
+				 ? SIGNALS_LOOK_MS * NS_PER_MS
+				 : NEVER);
 		pass_on(shim);
 		/* First what the reaper has said: a SIGCONT is meant for the last stop.
 		 */

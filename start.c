@@ -9,6 +9,7 @@
 #include "link.h"
 #include "privs.h"
 #include "run.h"
+#include "wait.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -62,15 +63,26 @@ void reaper_settle(const struct reaper_setup *setup, const int more[], size_t co
 		tree_open(setup->tree);
 }
 
-/* What the reaper needs beside: its end of the link, and what is watched. */
-static void settle(const struct reaper_setup *setup)
+/* What the reaper needs beside: its end of the link, and what is waited for. */
+static void settle(const struct reaper *r, const struct reaper_setup *setup)
 {
 	const struct watches *watches = setup->watches;
-	int more[REAPER_KEEPS_MORE] = {setup->link};
+	int more[REAPER_KEEPS_MORE] = {setup->link, r->epoll};
 
 	for (unsigned i = 0; i < watches->count; i++)
-		more[1 + i] = watches->watch[i].fd;
-	reaper_settle(setup, more, 1 + watches->count);
+		more[2 + i] = watches->watch[i].fd;
+	reaper_settle(setup, more, 2 + watches->count);
+}
+
+/* What the run depends on is waited for by more than poll(2): see wait.h. */
+static void wait_by_all_means(struct reaper *r)
+{
+	r->epoll = wait_open();
+	wait_also(r->epoll, r->signals, POLLIN, POLL_SIGNALS);
+	wait_also(r->epoll, r->link, POLLIN, POLL_LINK);
+	for (unsigned i = 0; i < r->watches->count; i++)
+		wait_also(r->epoll, r->watches->watch[i].fd, r->watches->watch[i].events,
+			  POLL_WATCHES + i);
 }
 
 /* A signal that came before the exec: for the command, or it stops the run. */
@@ -121,7 +133,6 @@ static bool exec_decided(struct reaper *r, int64_t limit, bool watching)
 		int64_t left = limit == NEVER ? NEVER : limit - clock_now_ns();
 		if (left < 0)
 			left = 0;
-		const struct timespec wait = {left / NS_PER_S, left % NS_PER_S};
 		/* Whoever asks something waits until the command runs. Nothing is waiting
 		 * to be written yet: the place is free. Our children's signals tell no
 		 * more than the pipe. */
@@ -131,8 +142,7 @@ static bool exec_decided(struct reaper *r, int64_t limit, bool watching)
 			(struct pollfd){.fd = r->command.progress, .events = POLLIN};
 		if (r->link >= 0)
 			fds[POLL_SIGNALS].fd = -1;
-		if (ppoll(fds, count, &wait, NULL) < 0)
-			return false;
+		wait_for(r->epoll, fds, count, left);
 		if (fds[POLL_EVENTS].revents != 0)
 			return true;
 		take_early_signals(r, fds);
@@ -197,6 +207,7 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 	r->timeout_at = r->opt->timeout_ns > 0
 				? clock_after(r->status->start_ns, r->opt->timeout_ns)
 				: NEVER;
+	wait_by_all_means(r);
 	if (command_start(&r->command, r->opt, setup->inherited, r->cgroup, getpid(),
 			  r->front, r->shim_group) < 0) {
 		failure = (struct failure){STATUS_FAILED, errno, NULL, NULL};
@@ -208,7 +219,7 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 	const bool runs = decided && command_progress(&r->command, &failure);
 	/* Only now: what fails in here writes to errno, which the child was reading. */
 	privs_raise_priority();
-	settle(setup);
+	settle(r, setup);
 	/* After that: a terminal to report to can be opened anew only from its session.
 	 */
 	leave_session(r);

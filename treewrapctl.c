@@ -359,6 +359,24 @@ static bool show_reply(const struct call *call, const struct ask *ask)
 	return done;
 }
 
+/*
+ * The one of a run's two processes that we were connected to has been killed: the other
+ * ends the run, and can be asked to tell of the end.
+ */
+static void ask_who_took_over(const struct call *call, struct ask *ask)
+{
+	struct ask again = {.state = ASK_CONNECT};
+
+	snprintf(again.name, sizeof(again.name), "%s", call->id);
+	ask_all(&call->runtime, &again, 1, "wait\n", NEVER);
+	if (again.state != ASK_DONE) {
+		ask_free(&again);
+		return;
+	}
+	ask_free(ask);
+	*ask = again;
+}
+
 static bool ask_one(const struct call *call)
 {
 	struct ask ask = {.state = ASK_CONNECT};
@@ -375,6 +393,8 @@ static bool ask_one(const struct call *call)
 	else
 		snprintf(line, sizeof(line), "%s\n", call->command->name);
 	ask_all(&call->runtime, &ask, 1, line, deadline_ns);
+	if (ask.state == ASK_HUNG_UP && call->command->for_ever)
+		ask_who_took_over(call, &ask);
 	if (ask.state == ASK_DONE) {
 		done = show_reply(call, &ask);
 	} else if (ask.state == ASK_NO_RUN) {

@@ -778,6 +778,37 @@ def test_the_reaper_is_killed(place, mark):
     tw.assert_nothing_left(mark)
 
 
+def test_the_reaper_is_killed_and_something_stays(place, mark):
+    """The shim has taken over, and tells of the end."""
+    freezer = pathlib.Path("/sys/fs/cgroup/freezer")
+    if os.geteuid() != 0 or not (freezer / "cgroup.procs").exists():
+        pytest.skip("needs root and a v1 freezer")
+    group = freezer / mark
+    group.mkdir()
+    try:
+        process = place.start("a", "-k", "60", "--verify-for", "2", tw.adversary("escape"), mark,
+                              "ignore", "setsid")
+        tw.ready(process)
+        reaper = tw.reaper_of(process)
+        victim = tw.children(tw.children(reaper)[0])[0]
+        (group / "cgroup.procs").write_text(str(victim))
+        (group / "freezer.state").write_text("FROZEN")
+        client = subprocess.Popen([CTL, "stop", "a"], env={**os.environ, **place.env},
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        tw.until(lambda: place.ask("a", "status")["phase"] == "stopping")
+        tw.kill(reaper)
+        out, err = client.communicate(timeout=tw.LIMIT)
+        assert client.returncode == 1 and b"process %d (escape), state D, has survived" % victim in err
+        assert process.wait(10) == 125
+    finally:
+        (group / "freezer.state").write_text("THAWED")
+        tw.until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+        tw.reap_adopted()
+    assert place.names() == []
+    process.stdout.close(), process.stderr.close()
+
+
 def test_the_shim_is_killed(place, mark):
     process = place.start("a", tw.adversary("escape"), mark, *KINDS)
     tw.ready(process)

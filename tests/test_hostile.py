@@ -4,6 +4,8 @@ treewrap leaves, and most of them beside a bystander who may not get a single si
 is given the numbers that they have just had (see bystander.py)."""
 
 import os
+import signal
+import subprocess
 
 import bystander
 import pytest
@@ -100,3 +102,40 @@ def test_bystander():
 def test_bystander_reports_a_signal(signo):
     result = bystander.run(5, seed=1, control=signo)
     assert result.returncode != 0 and "hit" in result.stdout, result.stdout
+
+
+@pytest.mark.parametrize("contain", ["tree", "pidns"])
+@pytest.mark.parametrize("how", ["stdin", "timeout", "shim", "signal", "reaper"])
+def test_limits_lowered_from_inside(mark, everybodys, contain, how):
+    """Any process of the same user may set ours: poll(2) refuses everything then."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become an ordinary user")
+    program, escape = everybodys(tw.TREEWRAP, tw.adversary("escape"))
+    lower = "for pid in $PPID $1; do prlimit --pid $pid --nofile=0:0 --nproc=0:0 --fsize=0:0; done; "
+    process = subprocess.Popen(
+        tw.as_user(program, "--contain", contain, "--watch-stdin", "-t",
+                   "3" if how == "timeout" else "60", "-k", "0.2", "sh", "-c",
+                   "read shim; set -- \"$0\" $shim; " + lower + 'exec %s %s setsid background ignore' %
+                   (escape, mark), mark), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, bufsize=0, cwd="/", start_new_session=True)
+    process.stdin.write(b"%d\n" % (process.pid if contain == "tree" else 1))
+    tw.ready(process)
+    reaper = tw.reaper_of(process)
+    assert b"Max open files            0 " in tw.read_proc(reaper, "limits")
+    if how == "shim":
+        process.kill()
+        process.wait()
+        tw.wait_gone(reaper)
+    elif how == "reaper":
+        tw.kill(reaper)
+        assert process.wait(30) == 125
+    else:
+        if how == "stdin":
+            process.stdin.close()
+        elif how == "signal":
+            # Forwarded, it ends the command; the leftovers are stopped.
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == {"stdin": 129, "timeout": 124, "signal": 143}[how]
+    tw.assert_nothing_left(mark)
+    tw.reap_adopted()
+    process.stdout.close(), process.stdin.close()
