@@ -136,6 +136,7 @@ void control_remove(struct control *control)
  * The beginning of what waits on FD, into TEXT, where it stays; *GOT is as of recv(2).
  * True if it brings descriptors (SCM_RIGHTS).
  */
+/* NOLINTNEXTLINE(readability-non-const-parameter): recvmsg(2) writes to it */
 static bool brings_descriptors(int fd, char *text, size_t size, ssize_t *got)
 {
 	struct iovec place = {text, size};

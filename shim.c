@@ -380,6 +380,17 @@ static void contain(struct reaper_setup *setup)
 	}
 }
 
+/* For a socket and its clients, to the end. What is never written to takes no memory. */
+static struct control *make_room(const struct reaper_setup *setup)
+{
+	struct control *control = calloc(1, sizeof(*control));
+
+	if (control != NULL)
+		return control;
+	take_back(setup);
+	die("--id: %s", strerror(errno));
+}
+
 /* The run gets its name, and the command an environment that tells it. */
 static void give_name(struct reaper_setup *setup)
 {
@@ -388,12 +399,8 @@ static void give_name(struct reaper_setup *setup)
 
 	if (opt->id == NULL)
 		return;
-	/* To the end; what is never written to takes no memory. */
-	struct control *control = calloc(1, sizeof(*control));
-	if (control == NULL)
-		snprintf(why, sizeof(why), "%s", strerror(errno));
-	if (control == NULL ||
-	    !control_open(control, opt->id, opt->name, why, sizeof(why))) {
+	struct control *control = make_room(setup);
+	if (!control_open(control, opt->id, opt->name, why, sizeof(why))) {
 		take_back(setup);
 		die("--id: %s", why);
 	}
