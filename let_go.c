@@ -52,19 +52,23 @@ static void close_from_to(unsigned first, unsigned last)
 		close((int)fd);
 }
 
-static int ascending(const void *a, const void *b)
+/* A handful, where qsort(3) may allocate. */
+static void sort(int numbers[], size_t count)
 {
-	const int x = *(const int *)a, y = *(const int *)b;
-
-	return (x > y) - (x < y);
+	for (size_t i = 1; i < count; i++) {
+		const int number = numbers[i];
+		size_t place = i;
+		for (; place > 0 && numbers[place - 1] > number; place--)
+			numbers[place] = numbers[place - 1];
+		numbers[place] = number;
+	}
 }
 
 static void close_all_but(int keep[], size_t count)
 {
 	unsigned next = 0;
 
-	/* qsort(3) allocates only for arrays far larger than this. */
-	qsort(keep, count, sizeof(keep[0]), ascending);
+	sort(keep, count);
 	for (size_t i = 0; i < count; i++) {
 		if (keep[i] < 0)
 			continue;

@@ -6,7 +6,7 @@
  */
 #include "privs.h"
 
-#include <cap-ng.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,52 +40,50 @@ void privs_look(struct privs *privs)
 	};
 }
 
-/* The sets that no process of ours needs, for none of them executes anything. */
-static void empty_other_sets(void)
+static uint32_t bit(bool wanted, unsigned capability)
 {
-	/* The kernel refuses a number that it does not know: there they end. What else it
-	 * refuses stays, and is of no effect without an exec. */
-	for (int i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
-		prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	return wanted ? UINT32_C(1) << capability : 0;
+}
+
+/* All others are given up, in all sets: what is not permitted nor inheritable is not
+ * ambient either. By system call: it is one, and libcap-ng makes three and its own state
+ * of it, for every run. */
+static int set_caps(uint32_t permitted, uint32_t effective)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	const struct __user_cap_data_struct data[2] = {
+		{.permitted = permitted, .effective = effective}};
+
+	return syscall(SYS_capset, &header, data) == 0 ? 0 : -1;
+}
+
+static uint32_t kept(const struct privs *privs)
+{
+	return bit(privs->kill, CAP_KILL) | bit(privs->nice, CAP_SYS_NICE) |
+	       bit(privs->override, CAP_DAC_OVERRIDE);
 }
 
 int privs_keep(struct privs *privs, bool other_user)
 {
-	const bool kill = privs != NULL && privs->kill;
-
-	empty_other_sets();
-	capng_clear(CAPNG_SELECT_CAPS);
-	if (kill)
-		capng_update(CAPNG_ADD, CAPNG_PERMITTED, CAP_KILL);
-	if (privs != NULL && privs->nice)
-		capng_update(CAPNG_ADD, CAPNG_PERMITTED, CAP_SYS_NICE);
-	if (privs != NULL && privs->override)
-		capng_update(CAPNG_ADD, CAPNG_PERMITTED, CAP_DAC_OVERRIDE);
-	if (kill && other_user && privs->kill_is_callers) {
-		privs->kill_at_death = true;
-		capng_update(CAPNG_ADD, CAPNG_EFFECTIVE, CAP_KILL);
-	}
-	return capng_apply(CAPNG_SELECT_CAPS) == 0 ? 0 : -1;
+	/* No process of ours executes anything; it could not gain anything by it. */
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (privs == NULL)
+		return set_caps(0, 0);
+	privs->kill_at_death = other_user && privs->kill && privs->kill_is_callers;
+	return set_caps(kept(privs), bit(privs->kill_at_death, CAP_KILL));
 }
 
 void privs_use(const struct privs *privs, enum privilege privilege, bool on)
 {
-	static const unsigned capabilities[] = {
-		[PRIVILEGE_KILL] = CAP_KILL,
-		[PRIVILEGE_NICE] = CAP_SYS_NICE,
-		[PRIVILEGE_OVERRIDE] = CAP_DAC_OVERRIDE,
-	};
-	const bool there = privilege == PRIVILEGE_KILL	 ? privs->kill
-			   : privilege == PRIVILEGE_NICE ? privs->nice
-							 : privs->override;
+	const uint32_t wanted = privilege == PRIVILEGE_KILL ? bit(privs->kill, CAP_KILL)
+				: privilege == PRIVILEGE_NICE
+					? bit(privs->nice, CAP_SYS_NICE)
+					: bit(privs->override, CAP_DAC_OVERRIDE);
+	const uint32_t always = bit(privs->kill_at_death, CAP_KILL);
 
-	if (!there || (privilege == PRIVILEGE_KILL && privs->kill_at_death))
-		return;
-	/* To what privs_keep() has applied. It fails for nothing that was kept. */
-	capng_update(on ? CAPNG_ADD : CAPNG_DROP, CAPNG_EFFECTIVE,
-		     capabilities[privilege]);
-	capng_apply(CAPNG_SELECT_CAPS);
+	/* It fails for nothing that was kept. */
+	if (wanted != 0)
+		set_caps(kept(privs), always | (on ? wanted : 0));
 }
 
 void privs_raise_priority(void)

@@ -22,10 +22,11 @@ enum privilege { PRIVILEGE_KILL, PRIVILEGE_NICE, PRIVILEGE_OVERRIDE };
 void privs_look(struct privs *privs);
 
 /*
- * Gives up every capability of this process but those of PRIVS, in all sets. NULL: all.
- * None is in effect then; but where the command is another user's (OTHER_USER), and
- * CAP_KILL is our caller's, that is: the signal that our death sends to the command
- * (PR_SET_PDEATHSIG) is sent with our rights. Returns 0, or -1 if the kernel refused.
+ * Gives up every capability of this process but those of PRIVS, in all sets, and the way
+ * to others by executing something. NULL: all. None is in effect then; but where the
+ * command is another user's (OTHER_USER), and CAP_KILL is our caller's, that is: the
+ * signal that our death sends to the command (PR_SET_PDEATHSIG) is sent with our rights.
+ * Returns 0, or -1 if the kernel refused.
  */
 int privs_keep(struct privs *privs, bool other_user);
 

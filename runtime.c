@@ -88,7 +88,7 @@ static const char *find_fault(int directory, bool make)
 	if (st.st_uid != geteuid() && (make || geteuid() != 0))
 		return "it is another user's";
 	/* Others could hold its lock, too, if they may read it. */
-	if ((st.st_mode & ACCESSPERMS) != S_IRWXU)
+	if ((st.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO)) != S_IRWXU)
 		return "its mode is not 0700";
 	return NULL;
 }
