@@ -111,6 +111,19 @@ static void stop_shim(struct reaper *r, int signo)
 
 /* ---- stopping ---- */
 
+static void raise_priority(const struct privs *privs)
+{
+	privs_use(privs, PRIVILEGE_NICE, true);
+	privs_raise_priority();
+	privs_use(privs, PRIVILEGE_NICE, false);
+}
+
+void reaper_get_ready(const struct reaper_setup *setup)
+{
+	raise_priority(setup->privs);
+	tree_open(setup->tree);
+}
+
 /*
  * Finds the tree, unless stop() has done so just now. If it will be killed anyway and may
  * be forking as fast as we walk, it is stopped on the way. (As PID 1, and in a cgroup,
@@ -246,25 +259,19 @@ static void enter_stopping(struct reaper *r)
 		enter(r, KILLING);
 		return;
 	}
+	raise_priority(r->privs);
 	const unsigned reached = signal_politely(r);
 	if (r->rung > 0)
 		status_escalate(r->status, r->opt->ladder[r->rung], reached);
 	r->phase_ends_at = clock_after(clock_now_ns(), r->opt->kill_after_ns);
 }
 
-/* The command, if it is of the same user, may have lowered it. */
-static void raise_priority_again(const struct reaper *r)
-{
-	privs_use(r->privs, PRIVILEGE_NICE, true);
-	privs_raise_priority();
-	privs_use(r->privs, PRIVILEGE_NICE, false);
-}
-
 static void enter_killing(struct reaper *r)
 {
 	const int64_t now = clock_now_ns();
 
-	raise_priority_again(r);
+	/* The command, if it is of the same user, may have lowered it. */
+	raise_priority(r->privs);
 
 	r->verify_ends_at = r->opt->verify_for_ns > 0
 				    ? clock_after(now, r->opt->verify_for_ns)
@@ -554,6 +561,11 @@ static void look_at_clock(struct reaper *r)
 {
 	const int64_t now = clock_now_ns();
 
+	if (now >= r->ready_at) {
+		r->ready_at = NEVER;
+		raise_priority(r->privs);
+		tree_open(r->tree);
+	}
 	if (now >= r->timeout_at) {
 		r->crowded = now - r->timeout_at > LATE_NS;
 		r->timeout_at = NEVER;
@@ -584,6 +596,8 @@ static int64_t time_left(const struct reaper *r)
 		r->timeout_at < r->phase_ends_at ? r->timeout_at : r->phase_ends_at;
 	if (r->verify_ends_at < next)
 		next = r->verify_ends_at;
+	if (r->ready_at < next)
+		next = r->ready_at;
 	int64_t left = next == NEVER ? NEVER : next - clock_now_ns();
 
 	/* While a round's dead come in, PHASE_ENDS_AT has passed: look again soon. */
@@ -709,7 +723,7 @@ static void remove_cgroup(struct reaper *r)
 static struct outcome finish(struct reaper *r)
 {
 	const struct outcome outcome =
-		outcome_of(r->opt, &r->ending, r->tree->owner == 1 && r->link < 0);
+		outcome_of(r->opt, &r->ending, getpid() == 1 && r->link < 0);
 
 	if (r->cgroup != NULL)
 		remove_cgroup(r);
@@ -745,6 +759,7 @@ static struct reaper prepare(const struct reaper_setup *setup)
 		.session = getsid(0),
 		.command.progress = -1,
 		.epoll = -1,
+		.ready_at = NEVER,
 		.timeout_at = NEVER,
 		.phase_ends_at = NEVER,
 		.verify_ends_at = NEVER,

@@ -46,6 +46,16 @@ struct outcome reaper_run(const struct reaper_setup *setup);
 #define REAPER_KEEPS_MORE (2 + WATCHES_MAX)
 
 /*
+ * Most commands end soon, and leave nothing: a real-time priority and a view of /proc
+ * would cost more than all the rest. So both processes get ready for more only after this
+ * time, or when they have to.
+ */
+#define READY_NS (10 * NS_PER_MS)
+
+/* Gets this process ready: raises its priority, opens SETUP's tree. */
+void reaper_get_ready(const struct reaper_setup *setup);
+
+/*
  * For shim and reaper, once the command has got all that is its: lets go of everything
  * but what SETUP and the COUNT (at most REAPER_KEEPS_MORE) descriptors of MORE are needed
  * for to the end, and seals the process.

@@ -41,6 +41,7 @@ struct reaper {
 	bool crowded;	  /* we get the CPU late: there are many who want it */
 	bool just_walked; /* the tree's list is of this moment */
 
+	int64_t ready_at; /* when to get ready for a long run; NEVER: it has been done */
 	int64_t timeout_at; /* absolute, as all that follow; NEVER where there is none */
 	int64_t phase_ends_at;
 	int64_t verify_ends_at;

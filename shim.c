@@ -62,7 +62,8 @@ struct shim {
 	unsigned stops;	    /* number of the last stop that we were told of */
 	bool ended;	    /* the reaper has told the end, which is OUTCOME */
 	struct outcome outcome;
-	bool holding; /* HELD found the link full */
+	int64_t ready_at; /* see READY_NS; NEVER: it has been done */
+	bool holding;	  /* HELD found the link full */
 	struct link_message held;
 };
 
@@ -133,8 +134,6 @@ static int be_reaper(void *argument)
 	/* (Process 1 is one, whatever the kernel.) */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 && !inside)
 		_exit(STATUS_FAILED);
-	if (!inside)
-		tree_open(setup->tree);
 	const struct outcome outcome = reaper_run(setup);
 	exit_as(&outcome);
 }
@@ -272,6 +271,16 @@ static bool is_dead_soon(struct shim *shim)
 	return info.si_pid != 0;
 }
 
+/* In nanoseconds. A signal that is being held blocks those behind it, SIGCHLD too. */
+static int64_t patience(const struct shim *shim)
+{
+	if (shim->holding)
+		return RETRY_MS * NS_PER_MS;
+	if (shim->setup->signals == SIGNALS_UNPOLLED)
+		return SIGNALS_LOOK_MS * NS_PER_MS;
+	return shim->ready_at == NEVER ? NEVER : READY_NS;
+}
+
 /* Waits for the reaper's end. Ends with it: its death is a SIGCONT, and hangs up the
  * link. */
 static void guard(struct shim *shim, siginfo_t *info)
@@ -281,12 +290,11 @@ static void guard(struct shim *shim, siginfo_t *info)
 			{.fd = shim->setup->signals, .events = POLLIN},
 			{.fd = shim->link, .events = POLLIN},
 		};
-		/* A signal that is being held blocks those behind it, SIGCHLD too. */
-		wait_for(-1, fds, 2,
-			 shim->holding ? RETRY_MS * NS_PER_MS
-			 : shim->setup->signals == SIGNALS_UNPOLLED
-				 ? SIGNALS_LOOK_MS * NS_PER_MS
-				 : NEVER);
+		wait_for(-1, fds, 2, patience(shim));
+		if (clock_now_ns() >= shim->ready_at) {
+			shim->ready_at = NEVER;
+			reaper_get_ready(shim->setup);
+		}
 		pass_on(shim);
 		/* First what the reaper has said: a SIGCONT is meant for the last stop.
 		 */
@@ -459,7 +467,9 @@ static struct outcome be_shim(struct reaper_setup *setup)
 			    "use --contain pidns");
 		setup->contain = CONTAIN_PIDNS;
 	}
-	tree_open(setup->tree);
+	/* From inside there is no way to the /proc that our caller sees. */
+	if (is_pidns(setup))
+		tree_open(setup->tree);
 	if (link_open(birth.ends) < 0)
 		die("cannot make a socket pair: %s", strerror(errno));
 	if (is_pidns(setup))
@@ -469,8 +479,7 @@ static struct outcome be_shim(struct reaper_setup *setup)
 	shim.reaper = start_reaper(&birth);
 	close(birth.ends[1]);
 	shim.link = birth.ends[0];
-	/* Now that the reaper has been born without it. */
-	privs_raise_priority();
+	shim.ready_at = clock_now_ns() + READY_NS;
 	reaper_settle(setup, &shim.link, 1);
 	guard(&shim, &info);
 	return outcome_of_reaper(&shim, &info);
@@ -520,7 +529,6 @@ static struct outcome be_relay(struct reaper_setup *setup)
 
 static struct outcome be_pid_1(struct reaper_setup *setup)
 {
-	tree_open(setup->tree);
 	contain(setup);
 	give_name(setup);
 	return reaper_run(setup);
@@ -552,7 +560,7 @@ int main(int argc, char **argv)
 	status_open(&status, &opt);
 	if (!watches_open(&watches, &opt, &status))
 		return end_before_start(&opt, &status);
-	tree.outside = -1;
+	tree.proc = tree.own_children = tree.outside = -1;
 	privs_look(&privs);
 	if (opt.rights.user_word != NULL && opt.rights.user != geteuid() &&
 	    geteuid() == 0 && !privs.kill)

@@ -58,9 +58,6 @@ void reaper_settle(const struct reaper_setup *setup, const int more[], size_t co
 	let_go(keep, FIXED + count, setup->privs, setup->opt->rights.user_word != NULL);
 	status_own_errors(setup->status);
 	privs_seal();
-	/* The caller may have left us no descriptors; now there are some. */
-	if (setup->tree->own_children < 0)
-		tree_open(setup->tree);
 }
 
 /* What the reaper needs beside: its end of the link, and what is waited for. */
@@ -218,8 +215,8 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 	const bool decided = wait_for_exec(r);
 	const bool runs = decided && command_progress(&r->command, &failure);
 	/* Only now: what fails in here writes to errno, which the child was reading. */
-	privs_raise_priority();
 	settle(r, setup);
+	r->ready_at = clock_now_ns() + READY_NS;
 	/* After that: a terminal to report to can be opened anew only from its session.
 	 */
 	leave_session(r);

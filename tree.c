@@ -331,25 +331,6 @@ static void consider_scanned(struct tree *tree, pid_t pid, enum visit how)
 		close(parent_fd);
 }
 
-/* Kernels without children files: read all of /proc until a reading adds nobody. */
-static void scan(struct tree *tree, enum visit how)
-{
-	unsigned before;
-
-	/* Ends: every turn but the last adds a member, and there is room for so many. */
-	do {
-		struct proc_entries all = {
-			.fd = openat(tree->proc, ".", O_RDONLY | O_CLOEXEC)};
-		pid_t pid;
-		before = tree->count;
-		if (all.fd < 0)
-			return;
-		while ((pid = proc_next_entry(&all)) != 0)
-			consider_scanned(tree, pid, how);
-		close(all.fd);
-	} while (tree->count != before);
-}
-
 /* What a probe has come upon. */
 struct finds {
 	bool any;   /* a child of ours */
@@ -395,6 +376,28 @@ static void probe(struct tree *tree, enum visit how)
 		if (finds.fresh || (finds.any && tried >= PROBE_NEAR))
 			return;
 	}
+}
+
+/* Kernels without children files: read all of /proc until a reading adds nobody. Without
+ * a descriptor for that, as without /proc. */
+static void scan(struct tree *tree, enum visit how)
+{
+	unsigned before;
+
+	/* Ends: every turn but the last adds a member, and there is room for so many. */
+	do {
+		struct proc_entries all = {
+			.fd = openat(tree->proc, ".", O_RDONLY | O_CLOEXEC)};
+		pid_t pid;
+		before = tree->count;
+		if (all.fd < 0) {
+			probe(tree, how);
+			return;
+		}
+		while ((pid = proc_next_entry(&all)) != 0)
+			consider_scanned(tree, pid, how);
+		close(all.fd);
+	} while (tree->count != before);
 }
 
 /* What visit_contained() gets. */
@@ -451,6 +454,8 @@ static void find(struct tree *tree, enum visit how)
 
 static void forget(struct tree *tree)
 {
+	if (tree->owner != getpid())
+		tree_open(tree);
 	for (unsigned i = 0; i < tree->count; i++)
 		tree->met[tree->members[i].pid / 64] = 0;
 	tree->count = 0;
@@ -577,9 +582,9 @@ void tree_open(struct tree *tree)
 	char path[64];
 
 	/* After a fork /proc itself still serves, the children file is another's. */
-	if (tree->owner == 0 || tree->proc < 0)
+	if (tree->proc < 0)
 		tree->proc = proc_open();
-	if (tree->owner != 0 && tree->own_children >= 0)
+	if (tree->own_children >= 0)
 		close(tree->own_children);
 	tree->owner = getpid();
 	tree->no_pidfd = pidfds_refused();
@@ -626,8 +631,10 @@ void tree_reaped(struct tree *tree, pid_t pid)
 		tree->doomed[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
 }
 
-const char *tree_blindness(const struct tree *tree)
+const char *tree_blindness(struct tree *tree)
 {
+	if (tree->owner != getpid())
+		tree_open(tree);
 	if (tree->proc < 0)
 		return "/proc does not show our processes: they are found by waiting "
 		       "alone";

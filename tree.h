@@ -77,10 +77,11 @@ struct tree_report {
 };
 
 /*
- * Makes TREE the descendants of the calling process. To be called anew after fork, and
- * when there was no descriptor left for it (OWN_CHILDREN is -1 then).
- * Without a usable /proc, direct children can be found still: see tree.c. Opens at most
- * two descriptors, close-on-exec and above 2; cannot fail.
+ * Makes TREE, whose descriptors are -1 before the first time, the descendants of the
+ * calling process. Without a usable /proc, direct children can be found still: see
+ * tree.c. Opens at most two descriptors, close-on-exec and above 2; cannot fail. It is
+ * done by the first walk if it was not before; but then there may be no descriptors any
+ * more, and a walk finds less.
  */
 void tree_open(struct tree *tree);
 
@@ -154,7 +155,7 @@ unsigned tree_kill(struct tree *tree);
  * What of the tree cannot be seen here, in words; NULL if all can. What is not seen is
  * waited for all the same.
  */
-const char *tree_blindness(const struct tree *tree);
+const char *tree_blindness(struct tree *tree);
 
 /*
  * What member INDEX of the list is. False if it is a zombie, which is nothing but a
