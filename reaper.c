@@ -728,6 +728,9 @@ static struct outcome finish(struct reaper *r)
 	if (r->cgroup != NULL)
 		remove_cgroup(r);
 	r->ending.status = outcome.status;
+	/* Whoever reads of the end must not have our CPU before the shim knows of that. */
+	if (r->status->events.fd >= 0)
+		raise_priority(r->privs);
 	status_end(r->status, &r->ending);
 	/* Should we be killed now, it has been told. */
 	const struct link_message ended = {.type = LINK_ENDED, .outcome = outcome};

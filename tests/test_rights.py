@@ -384,7 +384,8 @@ def test_with_the_files_capability_nothing_else_is_gained(capable, rootly, mark,
 
 def test_with_the_files_capability_the_environment_does_not_steer(capable, mark):
     """TINI_KILL_PROCESS_GROUP would send it to the group, TINI_VERBOSITY tell of it."""
-    script = "trap : USR1; sleep 60 & echo ready; wait; kill -0 $! && echo lives; exit 3"
+    script = "trap got=1 USR1; sleep 60 & echo ready; until [ $got ]; do sleep 0.01; done; " \
+             "kill -0 $! && echo lives; exit 3"
     process = start_capable(capable, "-k", "0.2", "--linger", "0", "sh", "-c", script, mark,
                             env={**os.environ, "TINI_KILL_PROCESS_GROUP": "1", "TINI_VERBOSITY": "3"})
     tw.ready(process)
