@@ -72,23 +72,27 @@ compile_commands.json: Makefile
 static: static-packages
 	@$(MAKE) -s treewrap-static treewrapctl-static
 
-# musl brings neither the kernel's headers nor libcap-ng's: they get a folder of their own, for
-# glibc's must not come into sight.
-STATIC = -Os -Wno-format-truncation -s -static -ffunction-sections -fdata-sections -Wl,--gc-sections
-treewrap-static: $(SOURCES) $(HEADERS) static/fortify.c
-	@mkdir -p build/static
-	@ln -sfn /usr/include/linux /usr/include/asm-generic /usr/include/cap-ng.h \
-		/usr/include/$(shell gcc -print-multiarch)/asm build/static
-	musl-gcc $(STANDARD) $(WARN) $(STATIC) -idirafter build/static -o $@ $(SOURCES) \
-		static/fortify.c $(shell gcc -print-file-name=libcap-ng.a)
+static-all: static cross-packages
+	@$(MAKE) -s treewrap-static-arm64 treewrap-static-riscv64
 
+# Of the program that is put before everything: as small as it can be made, see there.
+STATIC = $(STANDARD) $(WARN) -Wno-format-truncation -Oz -flto
+treewrap-static: $(SOURCES) $(HEADERS) static/libc.c static/build.sh
+	sh static/build.sh $(shell dpkg --print-architecture) $@ $(STATIC) $(SOURCES) static/libc.c
+
+treewrap-static-%: $(SOURCES) $(HEADERS) static/libc.c static/build.sh
+	sh static/build.sh $* $@ $(STATIC) $(SOURCES) static/libc.c
+
+# musl brings neither the kernel's headers nor jansson's: they get a folder of their own, for
+# glibc's must not come into sight.
 treewrapctl-static: $(CTL_SOURCES) $(HEADERS) static/fortify.c
 	@mkdir -p build/static
-	@ln -sfn /usr/include/linux /usr/include/asm-generic /usr/include/cap-ng.h \
-		/usr/include/jansson.h /usr/include/$(shell gcc -print-multiarch)/asm build/static
+	@ln -sfn /usr/include/linux /usr/include/asm-generic /usr/include/jansson.h \
+		/usr/include/$(shell gcc -print-multiarch)/asm build/static
 	@ln -sfn $(firstword $(wildcard /usr/include/jansson_config.h \
 		/usr/include/$(shell gcc -print-multiarch)/jansson_config.h)) build/static
-	musl-gcc $(STANDARD) $(WARN) $(STATIC) -idirafter build/static -o $@ $(CTL_SOURCES) \
+	musl-gcc $(STANDARD) $(WARN) -Wno-format-truncation -Os -s -static -ffunction-sections \
+		-fdata-sections -Wl,--gc-sections -idirafter build/static -o $@ $(CTL_SOURCES) \
 		static/fortify.c $(shell gcc -print-file-name=libjansson.a)
 
 demo: build-packages
@@ -226,7 +230,11 @@ test-packages:
 	@command -v node >/dev/null || sh packages.sh nodejs
 
 static-packages: build-packages
-	@sh packages.sh musl-tools linux-libc-dev
+	@sh packages.sh musl-tools linux-libc-dev binutils debian-archive-keyring
+
+cross-packages:
+	@sh packages.sh gcc-aarch64-linux-gnu linux-libc-dev-arm64-cross gcc-riscv64-linux-gnu \
+		linux-libc-dev-riscv64-cross
 
 worlds-packages:
 	@sh packages.sh busybox-static util-linux mount

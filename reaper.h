@@ -46,9 +46,9 @@ struct outcome reaper_run(const struct reaper_setup *setup);
 #define REAPER_KEEPS_MORE (2 + WATCHES_MAX)
 
 /*
- * Most commands end soon, and leave nothing: a real-time priority and a view of /proc
- * would cost more than all the rest. So both processes get ready for more only after this
- * time, or when they have to.
+ * Most commands end soon, and leave nothing: a view of /proc, and a real-time priority of
+ * the shim, would cost more than all the rest. So both processes get ready for more only
+ * after this time, or when they have to.
  */
 #define READY_NS (10 * NS_PER_MS)
 
