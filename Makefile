@@ -104,8 +104,8 @@ demo: build-packages
 	@$(MAKE) -s treewrap
 	@sh demo.sh
 
-check: build-packages test-packages
-	@$(MAKE) -s treewrap treewrapctl adversaries
+check: static test-packages
+	@$(MAKE) -s treewrap treewrapctl adversaries bench-programs
 	@$(PYTEST) -q -n $(JOBS) -m 'not heavy and not long' $(TESTS); first=$$?; \
 		$(PYTEST) -q -m 'heavy and not long' $(TESTS) && exit $$first
 

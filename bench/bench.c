@@ -16,61 +16,67 @@
 #define LIMIT 900 /* seconds; what is left then ends by its own clock */
 
 static const struct size sizes[] = {
-	{"full",
-	 300,
-	 {10, 100, 1000, 10000},
-	 {20, 20, 10, 3},
-	 {10, 100, 1000, 3000},
-	 {20, 20, 3, 3},
-	 {10, 100},
-	 100,
-	 5,
-	 10000,
-	 5,
-	 1000,
-	 2,
-	 100000,
-	 {500, 2000},
-	 3,
-	 20},
-	{"quick",
-	 50,
-	 {10, 100, 1000, 10000},
-	 {5, 5, 3, 1},
-	 {10, 100, 1000, 3000},
-	 {5, 5, 1, 1},
-	 {10, 100},
-	 100,
-	 1,
-	 2000,
-	 2,
-	 200,
-	 1,
-	 5000,
-	 {500, 2000},
-	 1,
-	 5},
-	{"tiny",
-	 3,
-	 {2, 5, 10, 20},
-	 {2, 2, 2, 2},
-	 {2, 5, 10, 20},
-	 {2, 2, 2, 2},
-	 {2, 4},
-	 10,
-	 2,
-	 400,
-	 2,
-	 5,
-	 1,
-	 400,
-	 {30, 60},
-	 1,
-	 20},
+	{
+		.name = "full",
+		.start_rounds = 300,
+		.wide = {10, 100, 1000, 10000},
+		.wide_rounds = {20, 20, 10, 3},
+		.deep = {10, 100, 1000, 3000},
+		.deep_rounds = {20, 20, 3, 3},
+		.threaded = {10, 100},
+		.threads = 100,
+		.threaded_rounds = 5,
+		.orphans = 10000,
+		.orphan_rounds = 5,
+		.signals = 1000,
+		.memory_rounds = 2,
+		.memory_orphans = 100000,
+		.bomb = {500, 2000},
+		.bomb_rounds = 2,
+		.bomb_limit = 20,
+	},
+	{
+		.name = "quick",
+		.start_rounds = 50,
+		.wide = {10, 100, 1000, 10000},
+		.wide_rounds = {5, 5, 3, 1},
+		.deep = {10, 100, 1000, 3000},
+		.deep_rounds = {5, 5, 1, 1},
+		.threaded = {10, 100},
+		.threads = 100,
+		.threaded_rounds = 1,
+		.orphans = 2000,
+		.orphan_rounds = 2,
+		.signals = 200,
+		.memory_rounds = 1,
+		.memory_orphans = 5000,
+		.bomb = {100, 300},
+		.bomb_rounds = 1,
+		.bomb_limit = 5,
+	},
+	{
+		.name = "tiny",
+		.start_rounds = 3,
+		.wide = {2, 5, 10, 20},
+		.wide_rounds = {2, 2, 2, 2},
+		.deep = {2, 5, 10, 20},
+		.deep_rounds = {2, 2, 2, 2},
+		.threaded = {2, 4},
+		.threads = 10,
+		.threaded_rounds = 2,
+		.orphans = 400,
+		.orphan_rounds = 2,
+		.signals = 5,
+		.memory_rounds = 1,
+		.memory_orphans = 400,
+		.bomb = {30, 60},
+		.bomb_rounds = 1,
+		.bomb_limit = 5,
+	},
 };
 
-static const char *const parts[] = {"head",   "start", "empty", "orphans", "signal",
-				    "memory", "idle",  "bombs", NULL};
+static const char *const parts[] = {"head",   "start", "empty", "orphans",     "signal",
+				    "memory", "idle",  "bombs", "large-bombs", NULL};
 
 static void measure(struct report *report, const struct size *size, const char *part,
 		    int seconds)
@@ -89,10 +95,10 @@ static void measure(struct report *report, const struct size *size, const char *
 		measure_memory(report, size);
 	else if (strcmp(part, "idle") == 0)
 		measure_idle(report, seconds);
-	else if (strcmp(part, "bombs") == 0)
-		measure_bombs(report, size);
+	else if (strcmp(part, "bombs") == 0 || strcmp(part, "large-bombs") == 0)
+		measure_bombs(report, size, part);
 	else
-		die("no such part", part);
+		die_of(EINVAL, "no such part", part);
 }
 
 int main(int argc, char **argv)

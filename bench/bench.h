@@ -16,15 +16,14 @@ struct size {
 	int bomb[2], bomb_rounds, bomb_limit; /* the limit: seconds */
 };
 
-/* The parts. Each writes its own section. IDLE: seconds. */
+/* The parts. Each writes its own section. Bombs are two: PART is "bombs" or
+ * "large-bombs". */
 void measure_start(struct report *report, const struct size *size);
 void measure_empty(struct report *report, const struct size *size);
 void measure_orphans(struct report *report, const struct size *size);
 void measure_signal(struct report *report, const struct size *size);
 void measure_memory(struct report *report, const struct size *size);
 void measure_idle(struct report *report, int seconds);
-void measure_bombs(struct report *report, const struct size *size);
-
-#define PROGRAM(name) "build/bench/" name
+void measure_bombs(struct report *report, const struct size *size, const char *part);
 
 #endif

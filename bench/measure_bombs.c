@@ -4,23 +4,42 @@
  * SIGKILL at once, to its return: when the kernel says that nothing is left. With the
  * right to a real-time priority and without.
  */
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "cage.h"
 #include "subject.h"
 
+#define BOMBS 12     /* of one size: kind, containment, priority */
 #define GROWN 100000 /* microseconds that a full cage is left alone */
 
 struct bomb {
-	int limit;
 	const char *kind;
 	const char *contain;
+	int limit;
 	bool priority;
 };
 
-/* Microseconds, or less than 0: it was not ended within the limit. */
-static double once(const struct bomb *bomb, const struct cage *cage, const char *limit)
+/* Whether it has ended within so many seconds. */
+static bool ends(const struct child *child, int seconds)
+{
+	struct pollfd poller = {(int)syscall(SYS_pidfd_open, child->pid, 0), POLLIN, 0};
+	bool ended;
+
+	if (poller.fd < 0)
+		die("pidfd_open", "a child");
+	ended = poll(&poller, 1, seconds * 1000) > 0;
+	close(poller.fd);
+	return ended;
+}
+
+/* If the measurer ends, the lifeline hangs up, and that ends the bomb too. */
+static struct child let_off(const struct bomb *bomb, const struct cage *cage)
 {
 	const char *const join[] = {"sh", "-c", "echo $$ >\"$0\" && exec \"$@\"",
 				    cage->procs, NULL};
@@ -31,8 +50,10 @@ static double once(const struct bomb *bomb, const struct cage *cage, const char 
 					"0",
 					"--stop-on",
 					"TERM",
+					"--watch-fd",
+					"3",
 					"--verify-for",
-					limit,
+					"300",
 					"--contain",
 					bomb->contain,
 					"tests/bin/bomb",
@@ -41,8 +62,6 @@ static double once(const struct bomb *bomb, const struct cage *cage, const char 
 					NULL};
 	struct words words = {.count = 0};
 	struct child child;
-	double began;
-	int status;
 
 	words_add(&words, join);
 	if (!bomb->priority)
@@ -50,65 +69,77 @@ static double once(const struct bomb *bomb, const struct cage *cage, const char 
 	words_add(&words, treewrap);
 	child = child_start(&words);
 	if (!cage_holds(cage, bomb->limit * 9 / 10, bomb->limit)) {
-		kill(child.pid, SIGKILL);
-		child_wait(&child);
-		return -1;
+		die_of(ETIMEDOUT, "a bomb that does not grow", bomb->contain);
 	}
 	pause_for(GROWN);
-	began = now();
-	kill(child.pid, SIGTERM);
-	status = child_wait(&child);
-	return status == 129 ? now() - began : -1;
+	return child;
 }
 
-/* A row of its own for what was never ended: a median would hide it. */
-static void measure_bomb(struct report *report, const struct bomb *bomb, int rounds,
-			 int limit)
+/* Microseconds, or less than 0: it was not ended within so many seconds. */
+static double end(const struct child *child, int limit)
 {
-	struct series times = {NULL, 0};
-	char what[96], why[48], seconds[16];
-	int failed = 0;
-	struct cage cage;
-	double took;
+	const double began = now();
+	double took = -1;
 
-	snprintf(seconds, sizeof(seconds), "%d", limit);
+	kill(child->pid, SIGTERM);
+	if (ends(child, limit))
+		took = now() - began;
+	else
+		kill(child->pid, SIGKILL);
+	if (child_wait(child) != 129 && took >= 0) {
+		die_of(ECANCELED, "a bomb", "another end than expected");
+	}
+	return took;
+}
+
+static void row(struct report *report, const struct bomb *bomb,
+		const struct series *times, const char *failed)
+{
+	char what[96];
+
 	snprintf(what, sizeof(what), "%s, %d, %s, %s", bomb->kind, bomb->limit,
 		 bomb->contain, bomb->priority ? "priority" : "none");
-	for (int round = 0; round < rounds; round++) {
-		if (!cage_make(&cage, bomb->limit)) {
-			report_missing(report, what, "no pids cgroup");
-			break;
-		}
-		took = once(bomb, &cage, seconds);
-		cage_remove(&cage);
-		if (took < 0)
-			failed++;
-		else
-			series_add(&times, took / 1000);
-	}
-	snprintf(why, sizeof(why), "%d not in %d s", failed, limit);
-	if (times.count > 0)
-		report_row(report, what, &times, "ms", NULL);
-	if (failed > 0)
-		report_missing(report, what, why);
-	report_number(report, what, 0, &times);
-	series_empty(&times);
+	if (times->count == 0 || failed != NULL)
+		report_missing(report, what, failed == NULL ? "no pids cgroup" : failed);
+	if (times->count > 0)
+		report_row(report, what, times, "ms", NULL);
+	report_number(report, what, 0, times);
 }
 
-void measure_bombs(struct report *report, const struct size *size)
+void measure_bombs(struct report *report, const struct size *size, const char *part)
 {
 	static const char *const kinds[] = {"setsid", "group"};
 	static const char *const contains[] = {"tree", "cgroup", "pidns"};
+	const int limit = size->bomb[strcmp(part, "bombs") != 0];
+	struct series times[BOMBS] = {{NULL, 0}};
+	bool failed[BOMBS] = {false};
+	struct bomb bomb[BOMBS];
+	struct child child;
+	struct cage cage;
+	char why[32];
+	double took;
 
-	report_section(report, "bombs", "7. Time to end a fork bomb");
-	for (int i = 0; i < 2; i++)
-		for (int kind = 0; kind < 2; kind++)
-			for (int contain = 0; contain < 3; contain++)
-				for (int priority = 1; priority >= 0; priority--)
-					measure_bomb(report,
-						     &(struct bomb){size->bomb[i],
-								    kinds[kind],
-								    contains[contain],
-								    priority == 1},
-						     size->bomb_rounds, size->bomb_limit);
+	report_section(report, part,
+		       limit == size->bomb[0] ? "7. Time to end a fork bomb"
+					      : "7. ... and a large one");
+	snprintf(why, sizeof(why), "not in %d s", size->bomb_limit);
+	for (int i = 0; i < BOMBS; i++)
+		bomb[i] = (struct bomb){kinds[i / 6], contains[i / 2 % 3], limit,
+					i % 2 == 0};
+	for (int round = 0; round < size->bomb_rounds; round++) {
+		for (int i = 0; i < BOMBS; i++) {
+			if (failed[i] || !cage_make(&cage, limit))
+				continue;
+			child = let_off(&bomb[i], &cage);
+			took = end(&child, size->bomb_limit);
+			cage_remove(&cage);
+			failed[i] = took < 0;
+			if (!failed[i])
+				series_add(&times[i], took / 1000);
+		}
+	}
+	for (int i = 0; i < BOMBS; i++) {
+		row(report, &bomb[i], &times[i], failed[i] ? why : NULL);
+		series_empty(&times[i]);
+	}
 }

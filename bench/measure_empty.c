@@ -32,7 +32,8 @@ static double once(int way, const struct shape *shape)
 {
 	struct words words = {.count = 0};
 	char count[16], threads[16];
-	const char *const tree[] = {PROGRAM("tree"), shape->name, count, threads, NULL};
+	const char *const tree[] = {"build/bench/tree", shape->name, count, threads,
+				    NULL};
 	struct child child;
 	double began;
 	int status;
@@ -54,8 +55,7 @@ static double once(int way, const struct shape *shape)
 	}
 	status = child_wait(&child);
 	if (way != KERNEL && status != 129) {
-		errno = ECANCELED;
-		die("the end of a tree", ways[way].name);
+		die_of(ECANCELED, "the end of a tree", ways[way].name);
 	}
 	return now() - began;
 }

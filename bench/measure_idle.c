@@ -23,7 +23,7 @@ static struct child begin(const struct subject *subject)
 		"-t", "1000",	   "--watch-stdin", "--watch-parent", "--watch-fd",
 		"3",  "--stop-on", "USR2",	    "--watch-pid",    self,
 		NULL};
-	const char *const echo[] = {PROGRAM("echo"), NULL};
+	const char *const echo[] = {"build/bench/echo", NULL};
 	struct words words = {.count = 0};
 	struct child child;
 

@@ -30,7 +30,7 @@ static void once(const struct subject *subject, int count, struct series *all)
 	const char *const init[] = {"unshare", "--pid", "--fork", NULL};
 	const bool as_init = (subject->can & ADOPTS) == 0;
 	char number[16];
-	const char *const orphans[] = {PROGRAM("orphans"), number, "stay", NULL};
+	const char *const orphans[] = {"build/bench/orphans", number, "stay", NULL};
 	struct words words = {.count = 0};
 	struct child child;
 	struct chain chain;

@@ -4,7 +4,6 @@
  * a subreaper. Most of the time goes into making orphans: the same for all.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,41 +15,27 @@
 
 #define SAMPLE_MS 4
 
-/* The state of process PID, as in /proc/PID/stat; 0: there is none. */
-static char state_of(long pid)
+static bool is_zombie(long pid)
 {
-	char path[64], line[512], *name;
-	ssize_t got;
-	int fd;
+	char path[64], line[512];
+	const char *name;
 
 	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	got = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (got <= 0)
-		return 0;
-	line[got] = '\0';
+	read_beginning(path, line, sizeof(line));
 	name = strrchr(line, ')');
-	return name == NULL ? 0 : name[2];
+	return name != NULL && name[1] == ' ' && name[2] == 'Z';
 }
 
 static int zombies_of(pid_t pid)
 {
 	char path[64], list[16384], *at = list, *next;
 	int zombies = 0;
-	ssize_t got;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	got = fd < 0 ? -1 : read(fd, list, sizeof(list) - 1);
-	if (fd >= 0)
-		close(fd);
-	list[got < 0 ? 0 : got] = '\0';
+	read_beginning(path, list, sizeof(list));
 	for (long child = strtol(at, &next, 10); next != at;
 	     child = strtol(at, &next, 10)) {
-		zombies += state_of(child) == 'Z';
+		zombies += is_zombie(child);
 		at = next;
 	}
 	return zombies;
@@ -70,9 +55,9 @@ static void once(const struct subject *subject, bool as_init, int count,
 {
 	const char *const init[] = {"unshare", "--pid", "--fork", "--mount-proc", NULL};
 	char number[16];
-	const char *const orphans[] = {PROGRAM("orphans"), number, NULL};
+	const char *const orphans[] = {"build/bench/orphans", number, NULL};
 	struct words words = {.count = 0};
-	int most = 0, standing;
+	int most = 0;
 	struct pollfd end;
 	struct child child;
 	double began;
@@ -88,13 +73,13 @@ static void once(const struct subject *subject, bool as_init, int count,
 	end = (struct pollfd){(int)syscall(SYS_pidfd_open, child.pid, 0), POLLIN, 0};
 	reaper = adopter(subject, as_init, child.pid);
 	while (poll(&end, 1, SAMPLE_MS) == 0) {
-		standing = zombies_of(reaper);
+		const int standing = zombies_of(reaper);
+
 		most = standing > most ? standing : most;
 	}
 	close(end.fd);
 	if (child_wait(&child) != 0) {
-		errno = ECANCELED;
-		die("orphans", subject->name);
+		die_of(ECANCELED, "orphans", subject->name);
 	}
 	series_add(rates, count / (now() - began) * 1e6);
 	series_add(zombies, most);

@@ -2,7 +2,6 @@
  * From a signal's being sent to the moment when the command has it. All subjects run at
  * once and sleep, and get their signals in turn.
  */
-#include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,7 +12,7 @@
 
 static struct child begin(const struct subject *subject)
 {
-	const char *const echo[] = {PROGRAM("echo"), NULL};
+	const char *const echo[] = {"build/bench/echo", NULL};
 	struct words words = {.count = 0};
 	struct child child;
 

@@ -10,7 +10,7 @@
 
 static double once(const struct subject *subject)
 {
-	const char *const nothing[] = {PROGRAM("nothing"), NULL};
+	const char *const nothing[] = {"build/bench/nothing", NULL};
 	struct words words = {.count = 0};
 	struct child child;
 	double began, ended;
@@ -21,8 +21,7 @@ static double once(const struct subject *subject)
 	began = now();
 	child = child_start(&words);
 	if (child_wait(&child) != 0) {
-		errno = ECANCELED;
-		die("a command that does nothing", subject->name);
+		die_of(ECANCELED, "a command that does nothing", subject->name);
 	}
 	ended = now();
 	return ended - began;

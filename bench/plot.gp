@@ -27,7 +27,7 @@ set yrange [*:*]
 set logscale y
 set title "Time to end a fork bomb (ms)"
 set xtics font ",8" rotate by -60
-plot folder."/bombs.dat" using 0:3:4:5:xtic(1) with yerrorbars pt 7 ps 0.6
+plot "<cat ".folder."/bombs.dat ".folder."/large-bombs.dat" using 0:3:4:5:xtic(1) with yerrorbars pt 7 ps 0.6
 set logscale x
 set xtics font ",12" norotate
 set format x "10^{%T}"

@@ -16,8 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 const struct subject subjects[SUBJECTS] = {
 	{"bare", NULL, {NULL}, FORWARDS},
 	{"treewrap-static", "./treewrap-static", {"--"}, ADOPTS | INIT | FORWARDS},
@@ -31,10 +29,15 @@ const struct subject subjects[SUBJECTS] = {
 	{"unshare", "unshare", {"--kill-child", "--fork", "--pid"}, 0},
 };
 
-_Noreturn void die(const char *what, const char *on)
+void die_of(int error, const char *what, const char *on)
 {
-	fprintf(stderr, "bench: %s: %s: %s\n", what, on, strerror(errno));
+	fprintf(stderr, "bench: %s: %s: %s\n", what, on, strerror(error));
 	exit(1);
+}
+
+void die(const char *what, const char *on)
+{
+	die_of(errno, what, on);
 }
 
 bool subject_is_here(const struct subject *subject)
@@ -59,8 +62,7 @@ void words_add(struct words *words, const char *const *more)
 
 	for (; *more != NULL; more++) {
 		if (words->count + 1 >= room) {
-			errno = E2BIG;
-			die("words", *more);
+			die_of(E2BIG, "words", *more);
 		}
 		words->word[words->count++] = *more;
 	}
@@ -119,15 +121,13 @@ struct child child_start(const struct words *words)
 void child_says(const struct child *child, size_t count)
 {
 	char said[4096];
-	ssize_t got;
 
 	while (count > 0) {
-		got = read(child->output, said,
-			   count < sizeof(said) ? count : sizeof(said));
-		if (got <= 0) {
-			errno = got < 0 ? errno : EPIPE;
-			die("a command's output", "it ended too early");
-		}
+		const size_t most = count < sizeof(said) ? count : sizeof(said);
+		const ssize_t got = read(child->output, said, most);
+
+		if (got <= 0)
+			die_of(got < 0 ? errno : EPIPE, "read", "a command's output");
 		count -= (size_t)got;
 	}
 }
@@ -143,22 +143,25 @@ int child_wait(const struct child *child)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+bool read_beginning(const char *path, char *text, size_t room)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[got < 0 ? 0 : got] = '\0';
+	return got > 0;
+}
+
 pid_t child_of(pid_t pid)
 {
 	char path[64], text[32];
-	ssize_t got;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
 	for (int tries = 0; tries < 5000; tries++) {
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-		if (fd >= 0)
-			close(fd);
-		if (got > 0) {
-			text[got] = '\0';
+		if (read_beginning(path, text, sizeof(text)))
 			return (pid_t)strtol(text, NULL, 10);
-		}
 		pause_for(1000);
 	}
 	die("no child", path);

@@ -63,6 +63,9 @@ void child_says(const struct child *child, size_t count);
 /* Until it has ended; its exit status, 128+N after a signal. */
 int child_wait(const struct child *child);
 
+/* The beginning of a file, as a string. False: there is none. */
+bool read_beginning(const char *path, char *text, size_t room);
+
 /* The first child of PID's, once it is there. Dies after a while. */
 pid_t child_of(pid_t pid);
 
@@ -75,6 +78,8 @@ void pause_for(double microseconds);
  * would else measure its own waiting. False: there is no right to it. */
 bool take_priority(void);
 
-_Noreturn void die(const char *what, const char *on);
+/* Says what failed, on what and why, and exits with 1: because of errno, or of ERROR. */
+__attribute__((noreturn)) void die_of(int error, const char *what, const char *on);
+__attribute__((noreturn)) void die(const char *what, const char *on);
 
 #endif
