@@ -82,7 +82,7 @@ static void measure(struct report *report, const struct size *size, const char *
 		    int seconds)
 {
 	if (strcmp(part, "head") == 0)
-		report_open(report, size->name);
+		report_open(report);
 	else if (strcmp(part, "start") == 0)
 		measure_start(report, size);
 	else if (strcmp(part, "empty") == 0)
@@ -103,7 +103,7 @@ static void measure(struct report *report, const struct size *size, const char *
 
 int main(int argc, char **argv)
 {
-	struct report report = {NULL, NULL, NULL};
+	struct report report = {NULL, NULL, NULL, NULL};
 	const struct size *size = NULL;
 	char errors[4096];
 
@@ -123,6 +123,7 @@ int main(int argc, char **argv)
 	snprintf(errors, sizeof(errors), "%s/errors", argv[1]);
 	prepare(errors);
 	report.folder = argv[1];
+	report.size = size->name;
 	for (const char *const *part = argc > 4 ? (const char *const *)&argv[4] : parts;
 	     *part != NULL; part++)
 		measure(&report, size, *part, (int)strtol(argv[3], NULL, 10));

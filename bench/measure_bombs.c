@@ -4,7 +4,6 @@
  * SIGKILL at once, to its return: when the kernel says that nothing is left. With the
  * right to a real-time priority and without.
  */
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -61,35 +60,40 @@ static struct child let_off(const struct bomb *bomb, const struct cage *cage)
 					bomb->kind,
 					NULL};
 	struct words words = {.count = 0};
-	struct child child;
 
 	words_add(&words, join);
 	if (!bomb->priority)
 		words_add(&words, without);
 	words_add(&words, treewrap);
-	child = child_start(&words);
-	if (!cage_holds(cage, bomb->limit * 9 / 10, bomb->limit)) {
-		die_of(ETIMEDOUT, "a bomb that does not grow", bomb->contain);
-	}
-	pause_for(GROWN);
-	return child;
+	return child_start(&words);
 }
 
-/* Microseconds, or less than 0: it was not ended within so many seconds. */
-static double end(const struct child *child, int limit)
+/* Adds the milliseconds that it takes to TIMES, or says why that cannot be. */
+static const char *once(const struct bomb *bomb, const struct cage *cage, int limit,
+			struct series *times)
 {
-	const double began = now();
-	double took = -1;
+	const struct child child = let_off(bomb, cage);
+	const char *failed = NULL;
+	double began, ended;
 
-	kill(child->pid, SIGTERM);
-	if (ends(child, limit))
-		took = now() - began;
-	else
-		kill(child->pid, SIGKILL);
-	if (child_wait(child) != 129 && took >= 0) {
-		die_of(ECANCELED, "a bomb", "another end than expected");
+	if (!cage_holds(cage, bomb->limit * 9 / 10, bomb->limit)) {
+		kill(child.pid, SIGKILL);
+		child_wait(&child);
+		return "did not grow";
 	}
-	return took;
+	pause_for(GROWN);
+	began = now();
+	kill(child.pid, SIGTERM);
+	if (!ends(&child, limit)) {
+		failed = "not in time";
+		kill(child.pid, SIGKILL);
+	}
+	ended = now();
+	if (child_wait(&child) != 129 && failed == NULL)
+		failed = "failed";
+	if (failed == NULL)
+		series_add(times, (ended - began) / 1000);
+	return failed;
 }
 
 static void row(struct report *report, const struct bomb *bomb,
@@ -112,34 +116,27 @@ void measure_bombs(struct report *report, const struct size *size, const char *p
 	static const char *const contains[] = {"tree", "cgroup", "pidns"};
 	const int limit = size->bomb[strcmp(part, "bombs") != 0];
 	struct series times[BOMBS] = {{NULL, 0}};
-	bool failed[BOMBS] = {false};
+	const char *failed[BOMBS] = {NULL};
 	struct bomb bomb[BOMBS];
-	struct child child;
 	struct cage cage;
-	char why[32];
-	double took;
 
 	report_section(report, part,
 		       limit == size->bomb[0] ? "7. Time to end a fork bomb"
 					      : "7. ... and a large one");
-	snprintf(why, sizeof(why), "not in %d s", size->bomb_limit);
 	for (int i = 0; i < BOMBS; i++)
 		bomb[i] = (struct bomb){kinds[i / 6], contains[i / 2 % 3], limit,
 					i % 2 == 0};
 	for (int round = 0; round < size->bomb_rounds; round++) {
 		for (int i = 0; i < BOMBS; i++) {
-			if (failed[i] || !cage_make(&cage, limit))
+			/* What was not ended once would take the whole limit again. */
+			if (failed[i] != NULL || !cage_make(&cage, limit))
 				continue;
-			child = let_off(&bomb[i], &cage);
-			took = end(&child, size->bomb_limit);
+			failed[i] = once(&bomb[i], &cage, size->bomb_limit, &times[i]);
 			cage_remove(&cage);
-			failed[i] = took < 0;
-			if (!failed[i])
-				series_add(&times[i], took / 1000);
 		}
 	}
 	for (int i = 0; i < BOMBS; i++) {
-		row(report, &bomb[i], &times[i], failed[i] ? why : NULL);
+		row(report, &bomb[i], &times[i], failed[i]);
 		series_empty(&times[i]);
 	}
 }

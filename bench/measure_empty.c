@@ -54,9 +54,8 @@ static double once(int way, const struct shape *shape)
 		kill(child.pid, SIGTERM);
 	}
 	status = child_wait(&child);
-	if (way != KERNEL && status != 129) {
+	if (way != KERNEL && status != 129)
 		die_of(ECANCELED, "the end of a tree", ways[way].name);
-	}
 	return now() - began;
 }
 

@@ -78,9 +78,8 @@ static void once(const struct subject *subject, bool as_init, int count,
 		most = standing > most ? standing : most;
 	}
 	close(end.fd);
-	if (child_wait(&child) != 0) {
+	if (child_wait(&child) != 0)
 		die_of(ECANCELED, "orphans", subject->name);
-	}
 	series_add(rates, count / (now() - began) * 1e6);
 	series_add(zombies, most);
 }

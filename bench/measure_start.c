@@ -20,9 +20,8 @@ static double once(const struct subject *subject)
 	words_add(&words, nothing);
 	began = now();
 	child = child_start(&words);
-	if (child_wait(&child) != 0) {
+	if (child_wait(&child) != 0)
 		die_of(ECANCELED, "a command that does nothing", subject->name);
-	}
 	ended = now();
 	return ended - began;
 }

@@ -69,7 +69,7 @@ static void say_missing(struct report *report)
 		say(report, ".\n");
 }
 
-void report_open(struct report *report, const char *size)
+void report_open(struct report *report)
 {
 	const time_t moment = time(NULL);
 	struct utsname machine;
@@ -80,7 +80,7 @@ void report_open(struct report *report, const char *size)
 	report->table = open_in(report, "README.md", "we");
 	uname(&machine);
 	strftime(day, sizeof(day), "%Y-%m-%d", gmtime_r(&moment, &date));
-	say(report, "# Results\n\nWritten by `make bench` (size: %s); ", size);
+	say(report, "# Results\n\nWritten by `make bench`; ");
 	say(report, "see ../README.md for what each row is.\n\n");
 	say(report, "%s, Linux %s %s, ", day, machine.release, machine.machine);
 	say_processor(report);
@@ -100,8 +100,9 @@ void report_section(struct report *report, const char *name, const char *title)
 		fclose(report->numbers);
 	snprintf(file, sizeof(file), "%s.dat", name);
 	report->numbers = open_in(report, file, "we");
-	say(report, "\n## %s\n\n| %-52s | %9s | %19s | %5s | %-9s | %-8s | %-3s |\n",
-	    title, "what", "median", "quartiles", "n", "unit", "target", "met");
+	say(report, "\n## %s (%s)\n\n| %-52s | %9s | %19s | %5s | %-9s | %-8s | %-3s |\n",
+	    title, report->size, "what", "median", "quartiles", "n", "unit", "target",
+	    "met");
 	say(report, "| %.52s | %.8s: | %.18s: | %.4s: | %.9s | %.8s | %.3s |\n",
 	    "----------------------------------------------------", "--------",
 	    "------------------", "----", "---------", "--------", "---");

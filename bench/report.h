@@ -9,6 +9,7 @@
  */
 struct report {
 	const char *folder;
+	const char *size;
 	FILE *table;
 	FILE *numbers;
 };
@@ -20,7 +21,7 @@ struct target {
 };
 
 /* The table begins anew: with the machine, and with what is missing of the subjects. */
-void report_open(struct report *report, const char *size);
+void report_open(struct report *report);
 
 /* A section, and its file of numbers NAME.dat. */
 void report_section(struct report *report, const char *name, const char *title);

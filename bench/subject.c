@@ -61,9 +61,8 @@ void words_add(struct words *words, const char *const *more)
 	const size_t room = sizeof(words->word) / sizeof(*words->word);
 
 	for (; *more != NULL; more++) {
-		if (words->count + 1 >= room) {
+		if (words->count + 1 >= room)
 			die_of(E2BIG, "words", *more);
-		}
 		words->word[words->count++] = *more;
 	}
 	words->word[words->count] = NULL;
