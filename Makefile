@@ -12,6 +12,7 @@
 #   make model        models of the promises, checked by spin
 #   make check-worlds  the core of it in gVisor, Docker, qemu-user, and with little of /proc
 #   make check-kernels  ... on other kernels: Linux 5.10, 6.1, 6.12
+#   make bench        measures it beside its peers (bench/README.md): QUICK=1, SECONDS= of idling
 #   make static       treewrap-static, treewrapctl-static, which need no library where they run
 #   make install      PREFIX= DESTDIR=
 #   make clean
@@ -43,6 +44,14 @@ ALL_SOURCES = $(sort $(SOURCES) $(CTL_SOURCES))
 ADVERSARIES = $(patsubst tests/adversaries/%.c,tests/bin/%,$(wildcard tests/adversaries/*.c)) \
 	$(patsubst tests/preload/%.c,tests/bin/%.so,$(wildcard tests/preload/*.c))
 FUZZERS = $(patsubst tests/fuzz/%.c,build/fuzz/%,$(wildcard tests/fuzz/*.c))
+
+# What the harness is made of, and what it lets its subjects run.
+BENCH_SOURCES  = bench/bench.c bench/series.c bench/subject.c bench/report.c bench/chain.c bench/cage.c \
+	$(sort $(wildcard bench/measure_*.c))
+BENCH_PROGRAMS = build/bench/nothing build/bench/tree build/bench/orphans build/bench/echo
+BENCH_SIZE     = $(if $(QUICK),quick,full)
+BENCH_RESULTS  = $(if $(QUICK),build/bench/results,bench/results)
+SECONDS        = $(if $(QUICK),3,10)
 
 # Debian's python3, for which Debian packages pytest.
 PYTEST  = /usr/bin/python3 -m pytest
@@ -99,8 +108,8 @@ demo: build-packages
 	@$(MAKE) -s treewrap
 	@sh demo.sh
 
-check: build-packages test-packages
-	@$(MAKE) -s treewrap treewrapctl adversaries
+check: static test-packages
+	@$(MAKE) -s treewrap treewrapctl adversaries bench-programs
 	@$(PYTEST) -q -n $(JOBS) -m 'not heavy and not long' $(TESTS); first=$$?; \
 		$(PYTEST) -q -m 'heavy and not long' $(TESTS) && exit $$first
 
@@ -118,6 +127,23 @@ check-worlds: static worlds-packages
 check-kernels: static worlds-packages tests/bin/bomb
 	@sh packages.sh qemu-system-x86 cpio debian-archive-keyring
 	@sh tests/worlds/kernels.sh
+
+bench: static bench-packages
+	@$(MAKE) -s treewrap bench-programs
+	@mkdir -p $(BENCH_RESULTS) && rm -f $(BENCH_RESULTS)/errors
+	@build/bench/bench $(BENCH_RESULTS) $(BENCH_SIZE) $(SECONDS)
+	@gnuplot -e "folder='$(BENCH_RESULTS)'" bench/plot.gp
+
+bench-programs: build/bench/bench $(BENCH_PROGRAMS) tests/bin/bomb
+
+build/bench/bench: $(BENCH_SOURCES) $(wildcard bench/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(STANDARD) $(WARN) $(CFLAGS) -o $@ $(BENCH_SOURCES) -lm
+
+# Static and small: what they take is to be nothing beside what is measured.
+$(BENCH_PROGRAMS): build/bench/%: bench/%.c
+	@mkdir -p $(@D)
+	musl-gcc $(STANDARD) -Wall -Wextra -Werror -O2 -s -static -o $@ $<
 
 adversaries: $(ADVERSARIES)
 
@@ -200,7 +226,8 @@ build/fuzz/%: tests/fuzz/%.c $(SOURCES) $(HEADERS)
 # takes what it is not shown the use of (the kernel's structures are written out whole) and
 # what the C library's headers declare for mistakes.
 lint: build-packages lint-packages
-	clang-format --dry-run -Werror $(ALL_SOURCES) $(HEADERS) $(wildcard static/*.c tests/*.c tests/*/*.c)
+	clang-format --dry-run -Werror $(ALL_SOURCES) $(HEADERS) \
+		$(wildcard static/*.c bench/*.[ch] tests/*.c tests/*/*.c)
 	@mkdir -p build/lint
 	gcc $(STANDARD) $(WARN) $(HARDEN) $(CFLAGS) -fanalyzer $(LINK) -o build/lint/by-gcc \
 		$(SOURCES) $(LIBS)
@@ -210,10 +237,13 @@ lint: build-packages lint-packages
 		$(SOURCES) $(LIBS)
 	clang $(STANDARD) $(WARN) $(HARDEN) $(CFLAGS) $(LINK) -o build/lint/ctl-by-clang \
 		$(CTL_SOURCES) $(CTL_LIBS)
-	printf '%s\n' $(ALL_SOURCES) | xargs -n 1 -P 2 sh -c \
+	gcc $(STANDARD) $(WARN) $(CFLAGS) -fanalyzer -o build/lint/bench-by-gcc $(BENCH_SOURCES) -lm
+	clang $(STANDARD) $(WARN) $(CFLAGS) -o build/lint/bench-by-clang $(BENCH_SOURCES) -lm
+	printf '%s\n' $(ALL_SOURCES) $(BENCH_SOURCES) | xargs -n 1 -P 2 sh -c \
 		'clang-tidy --quiet "$$1" -- $(STANDARD) 2>/dev/null' clang-tidy
 	cppcheck --quiet --std=c11 --enable=warning,style,performance,portability \
-		--error-exitcode=1 --inline-suppr --suppress=unusedStructMember $(ALL_SOURCES)
+		--error-exitcode=1 --inline-suppr --suppress=unusedStructMember $(ALL_SOURCES) \
+		$(BENCH_SOURCES)
 	shellcheck -x .ci/run $(wildcard *.sh tests/*.sh tests/*/*.sh models/*.sh)
 	mandoc -T lint -W warning treewrap.1 treewrapctl.1
 
@@ -236,6 +266,9 @@ cross-packages:
 	@sh packages.sh gcc-aarch64-linux-gnu linux-libc-dev-arm64-cross gcc-riscv64-linux-gnu \
 		linux-libc-dev-riscv64-cross
 
+bench-packages:
+	@sh packages.sh tini dumb-init catatonit bubblewrap coreutils util-linux gnuplot-nox
+
 worlds-packages:
 	@sh packages.sh busybox-static util-linux mount
 
@@ -255,4 +288,4 @@ clean:
 
 .PHONY: all static demo check check-worlds check-kernels chaos model lint sanitize coverage \
 	fuzz adversaries install clean build-packages test-packages static-packages \
-	worlds-packages lint-packages
+	worlds-packages lint-packages bench bench-programs bench-packages

@@ -1,0 +1,68 @@
+/*
+ * From the start of a subject to its end, around a command that does nothing. The order
+ * of the subjects turns by one in each round, so that none is always behind the same
+ * neighbour.
+ */
+#include <errno.h>
+
+#include "bench.h"
+#include "subject.h"
+
+static double once(const struct subject *subject)
+{
+	const char *const nothing[] = {"build/bench/nothing", NULL};
+	struct words words = {.count = 0};
+	struct child child;
+	double began, ended;
+
+	if (subject->file != NULL)
+		words_subject(&words, subject);
+	words_add(&words, nothing);
+	began = now();
+	child = child_start(&words);
+	if (child_wait(&child) != 0)
+		die_of(ECANCELED, "a command that does nothing", subject->name);
+	ended = now();
+	return ended - began;
+}
+
+static void ratio(struct report *report, const struct series *all, int above, int below,
+		  double most)
+{
+	const struct target target = {.most = most};
+	struct series ratios = {NULL, 0};
+	char what[96];
+
+	series_ratios(&ratios, &all[above], &all[below]);
+	snprintf(what, sizeof(what), "%s / %s", subjects[above].name,
+		 subjects[below].name);
+	report_row(report, what, &ratios, "times", &target);
+	series_empty(&ratios);
+}
+
+void measure_start(struct report *report, const struct size *size)
+{
+	struct series all[SUBJECTS] = {{NULL, 0}};
+	int here[SUBJECTS];
+
+	report_section(report, "start", "1. Start to end of a command that does nothing");
+	for (int i = 0; i < SUBJECTS; i++)
+		here[i] = subject_is_here(&subjects[i]);
+	for (int round = 0; round < size->start_rounds; round++) {
+		for (int turn = 0; turn < SUBJECTS; turn++) {
+			const int i = (turn + round) % SUBJECTS;
+
+			if (here[i])
+				series_add(&all[i], once(&subjects[i]));
+		}
+	}
+	for (int i = 0; i < SUBJECTS; i++) {
+		report_row(report, subjects[i].name, &all[i], "us", NULL);
+		report_number(report, subjects[i].name, i, &all[i]);
+	}
+	ratio(report, all, TREEWRAP_STATIC, TINI_STATIC, 0.8);
+	ratio(report, all, TREEWRAP_STATIC, BARE, 4);
+	ratio(report, all, TREEWRAP, TINI, 1);
+	for (int i = 0; i < SUBJECTS; i++)
+		series_empty(&all[i]);
+}
