@@ -186,6 +186,26 @@ static unsigned signal_politely(struct reaper *r)
 }
 
 /*
+ * Those without children on the way, unless all are to be stopped before, or there is a
+ * list already; the rest, children first.
+ */
+static unsigned kill_one_by_one(struct reaper *r)
+{
+	const bool quiet = r->rounds == 0 && !r->crowded && !r->just_walked &&
+			   r->tree->owner != 1 && r->cgroup == NULL;
+	unsigned reached = 0;
+
+	if (!quiet)
+		find_tree(r);
+	privs_use(r->privs, PRIVILEGE_KILL, true);
+	if (quiet)
+		reached = tree_kill_leaves(r->tree);
+	reached += tree_kill(r->tree);
+	privs_use(r->privs, PRIVILEGE_KILL, false);
+	return reached;
+}
+
+/*
  * One round: find, kill, children first. Most trees end by the first. What is left after
  * it may be forking as fast as we kill, so from the second on all are frozen before; in a
  * crowd from the first, for every process that is stopped leaves us more of the CPU.
@@ -197,12 +217,8 @@ static unsigned kill_round(struct reaper *r)
 
 	/* All at once where the kernel can. Who has left the cgroup is found in the
 	 * rounds that follow. */
-	if (!tree_kill_cgroup(r->tree) || !first) {
-		find_tree(r);
-		privs_use(r->privs, PRIVILEGE_KILL, true);
-		reached = tree_kill(r->tree);
-		privs_use(r->privs, PRIVILEGE_KILL, false);
-	}
+	if (!tree_kill_cgroup(r->tree) || !first)
+		reached = kill_one_by_one(r);
 	r->idle_rounds =
 		r->died == r->died_before_round && r->rounds > 0 ? r->idle_rounds + 1 : 0;
 	/* A living one may have taken a dead one's number, and others may keep us busy.
@@ -266,6 +282,17 @@ static void enter_stopping(struct reaper *r)
 	r->phase_ends_at = clock_after(clock_now_ns(), r->opt->kill_after_ns);
 }
 
+/* Tells of the stop of so many PROCESSES, once. */
+static void tell_stop(struct reaper *r, unsigned processes)
+{
+	if (!r->stop_untold)
+		return;
+	r->stop_untold = false;
+	status_stop(r->status, r->ending.cause, processes);
+	say_more(r->status, "stopping %u process%s: %s", processes,
+		 processes == 1 ? "" : "es", cause_name(r->ending.cause));
+}
+
 static void enter_killing(struct reaper *r)
 {
 	const int64_t now = clock_now_ns();
@@ -278,6 +305,7 @@ static void enter_killing(struct reaper *r)
 				    : NEVER;
 	r->pardon_at = clock_after(now, PARDON_NS);
 	const unsigned reached = kill_round(r);
+	tell_stop(r, reached);
 	status_escalate(r->status, SIGKILL, reached);
 	say_more(r->status, "SIGKILL to %u process%s", reached, reached == 1 ? "" : "es");
 }
@@ -310,17 +338,6 @@ static void enter(struct reaper *r, enum phase phase)
 	}
 }
 
-/* How many there are to stop. What follows needs the list of them too, unless the kernel
- * kills them for us: then no time is lost with it, they may be forking. */
-static unsigned count_to_stop(struct reaper *r, bool at_once)
-{
-	if (r->cgroup != NULL && (at_once || r->opt->ladder_length == 0))
-		return tree_count_cgroup(r->tree);
-	find_tree(r);
-	r->just_walked = true;
-	return r->tree->count;
-}
-
 void reaper_stop(struct reaper *r, enum cause cause)
 {
 	const bool at_once = cause == CAUSE_SHIM_KILLED ||
@@ -334,10 +351,13 @@ void reaper_stop(struct reaper *r, enum cause cause)
 		r->ending.cause = cause;
 		r->ending.was_asked = true;
 	}
-	const unsigned processes = count_to_stop(r, at_once);
-	status_stop(r->status, r->ending.cause, processes);
-	say_more(r->status, "stopping %u process%s: %s", processes,
-		 processes == 1 ? "" : "es", cause_name(r->ending.cause));
+	r->stop_untold = true;
+	/* Where all are killed they are counted on the way: no time is lost before. */
+	if (!at_once && r->opt->ladder_length > 0) {
+		find_tree(r);
+		r->just_walked = true;
+		tell_stop(r, r->tree->count);
+	}
 	enter(r, at_once ? KILLING : STOPPING);
 	/* The first signal may have gone to the command alone. */
 	r->just_walked = false;
@@ -728,7 +748,8 @@ static struct outcome finish(struct reaper *r)
 	if (r->cgroup != NULL)
 		remove_cgroup(r);
 	r->ending.status = outcome.status;
-	/* Whoever reads of the end must not have our CPU before the shim knows of that. */
+	/* Whoever reads of the end must not have our CPU before the shim knows of that.
+	 */
 	if (r->status->events.fd >= 0)
 		raise_priority(r->privs);
 	status_end(r->status, &r->ending);

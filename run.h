@@ -40,6 +40,7 @@ struct reaper {
 	bool more_to_reap;
 	bool crowded;	  /* we get the CPU late: there are many who want it */
 	bool just_walked; /* the tree's list is of this moment */
+	bool stop_untold; /* there is no stop record yet of the stop that goes on */
 
 	int64_t ready_at; /* when to get ready for a long run; NEVER: it has been done */
 	int64_t timeout_at; /* absolute, as all that follow; NEVER where there is none */

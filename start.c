@@ -214,8 +214,8 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 	r->command_runs = true;
 	const bool decided = wait_for_exec(r);
 	const bool runs = decided && command_progress(&r->command, &failure);
-	/* Only now: what fails in here writes to errno, which the child was reading. And not
-	 * later: beside a bomb we would have to get the CPU for it first. */
+	/* Only now: what fails in here writes to errno, which the child was reading. And
+	 * not later: beside a bomb we would have to get the CPU for it first. */
 	privs_raise_priority();
 	settle(r, setup);
 	r->ready_at = clock_now_ns() + READY_NS;

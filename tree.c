@@ -25,6 +25,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ enum visit {
 	JUST_LIST,
 	STOP_UNSEEN, /* SIGSTOP without a look: the cheapest */
 	STOP_MOVING, /* SIGSTOP to what is not stopped, and count what may fork */
+	KILL_LEAVES, /* SIGKILL to who has no children, who is not listed then */
 };
 
 /* ---- who is a member ---- */
@@ -66,6 +68,11 @@ static bool has_bit(const uint64_t *bits, pid_t pid)
 static void set_bit(uint64_t *bits, pid_t pid)
 {
 	bits[pid / 64] |= UINT64_C(1) << (pid % 64);
+}
+
+static void clear_bit(uint64_t *bits, pid_t pid)
+{
+	bits[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
 }
 
 static int open_pidfd(struct tree *tree, pid_t pid)
@@ -172,7 +179,8 @@ static int send_signal(const struct member *member, int pidfd, int signo,
 
 static void add(struct tree *tree, pid_t pid, bool child, uint64_t id)
 {
-	tree->members[tree->count++] = (struct member){pid, child, id};
+	tree->members[tree->count++] =
+		(struct member){.pid = pid, .child = child, .id = id};
 	set_bit(tree->met, pid);
 }
 
@@ -190,7 +198,7 @@ static void visit(struct tree *tree, int pidfd, enum visit how)
 	const struct member *member = &tree->members[tree->count - 1];
 	struct proc_stat line;
 
-	if (how == JUST_LIST)
+	if (how == JUST_LIST || how == KILL_LEAVES)
 		return;
 	if (how == STOP_MOVING) {
 		if (!proc_read_stat(tree->proc, member->pid, &line) ||
@@ -206,9 +214,42 @@ static void visit(struct tree *tree, int pidfd, enum visit how)
 	send_signal(member, pidfd, SIGSTOP, NULL);
 }
 
-/* PID was listed as a child of PARENT, which PARENT_FD stands for: prove and add it. */
+/* ---- walking ---- */
+
+/* Waiting without waiting answers 0 for our own children only; INFO says if it has ended.
+ */
+static bool is_own_child(pid_t pid, siginfo_t *info)
+{
+	info->si_pid = 0;
+	return waitid(P_PID, (id_t)pid, info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+}
+
+/* Nobody to look below of: a member too deep for that, or where it is of no use. */
+#define NO_DEPTH INT_MAX
+
+/* So many levels are looked at one below the other, each with a pidfd that is held and a
+ * few kB of stack; those below come later. */
+#define DEPTH_MAX 8
+
+/* More threads than this have too many children files. */
+#define THREADS_MAX 16
+
+static void look_below(struct tree *tree, unsigned index, int pidfd, enum visit how,
+		       int depth);
+
+static void add_child(struct tree *tree, pid_t pid, enum visit how)
+{
+	add(tree, pid, true, 0);
+	visit(tree, -1, how);
+}
+
+/*
+ * PID was listed as a child of PARENT, which PARENT_FD stands for: prove and add it, and
+ * look below it as long as its pidfd is at hand.
+ */
+/* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX. */
 static void consider(struct tree *tree, pid_t pid, const struct member *parent,
-		     int parent_fd, enum visit how)
+		     int parent_fd, enum visit how, int depth)
 {
 	pid_t its_parent;
 	uint64_t id;
@@ -222,25 +263,93 @@ static void consider(struct tree *tree, pid_t pid, const struct member *parent,
 	    still_there(tree, parent, parent_fd)) {
 		add(tree, pid, false, id);
 		visit(tree, pidfd, how);
+		if (depth < DEPTH_MAX)
+			look_below(tree, tree->count - 1, pidfd, how, depth);
 	}
 	if (pidfd >= 0)
 		close(pidfd);
 }
 
-/* ---- walking ---- */
-
-static void add_child(struct tree *tree, pid_t pid, enum visit how)
+/* True if any child is listed. */
+/* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX. */
+static bool add_children_of_thread(struct tree *tree, const struct member *parent,
+				   int parent_fd, pid_t thread, enum visit how, int depth)
 {
-	add(tree, pid, true, 0);
-	visit(tree, -1, how);
+	struct proc_numbers numbers = {.fd = -1};
+	char path[48];
+	bool any = false;
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "task/%d/children", (int)thread);
+	numbers.fd = proc_open_file(tree->proc, parent->pid, path);
+	if (numbers.fd < 0)
+		return false;
+	while ((pid = proc_next_number(&numbers)) != 0) {
+		any = true;
+		consider(tree, pid, parent, parent_fd, how, depth + 1);
+	}
+	close(numbers.fd);
+	return any;
 }
 
-/* Waiting without waiting answers 0 for our own children only; INFO says if it has ended.
+/*
+ * A children file lists what one thread forked: go through all of them, if they are few;
+ * else that is left to look_at_threads().
  */
-static bool is_own_child(pid_t pid, siginfo_t *info)
+/* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX. */
+static bool add_children_of(struct tree *tree, struct member *parent, int parent_fd,
+			    enum visit how, int depth)
 {
-	info->si_pid = 0;
-	return waitid(P_PID, (id_t)pid, info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+	struct proc_entries threads = {.fd = -1};
+	char path[32];
+	struct stat st;
+	bool any = false;
+	pid_t thread;
+
+	/* The directory has a link for each thread beside its own two. */
+	snprintf(path, sizeof(path), "%d/task", (int)parent->pid);
+	if (fstatat(tree->proc, path, &st, 0) < 0)
+		return false;
+	if (st.st_nlink == 3)
+		return add_children_of_thread(tree, parent, parent_fd, parent->pid, how,
+					      depth);
+	if (st.st_nlink > 2 + THREADS_MAX && !tree->each_thread) {
+		tree->threads += (unsigned)st.st_nlink - 2;
+		parent->threaded = true;
+		return true;
+	}
+	/* Of this one; those below may have as many. */
+	tree->each_thread = false;
+	threads.fd = proc_open_file(tree->proc, parent->pid, "task");
+	if (threads.fd < 0)
+		return false;
+	while ((thread = proc_next_entry(&threads)) != 0)
+		any |= add_children_of_thread(tree, parent, parent_fd, thread, how,
+					      depth);
+	close(threads.fd);
+	return any;
+}
+
+/*
+ * Member INDEX, which PIDFD stands for: its children are added; if there are none, and it
+ * is the last in the list, it may be killed at once. (That makes no orphans; should it
+ * fork before the signal comes, its child comes to us.)
+ */
+/* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX. */
+static void look_below(struct tree *tree, unsigned index, int pidfd, enum visit how,
+		       int depth)
+{
+	struct member *member = &tree->members[index];
+
+	member->looked = true;
+	if (add_children_of(tree, member, pidfd, how, depth) || how != KILL_LEAVES ||
+	    index + 1 != tree->count || send_signal(member, pidfd, SIGKILL, NULL) != 0)
+		return;
+	/* Why it is ours: our caller has proven it a moment ago. */
+	set_bit(tree->doomed, member->pid);
+	clear_bit(tree->met, member->pid);
+	tree->count--;
+	tree->killed++;
 }
 
 /* The owner's own children; they need no proof: the kernel lists them as such. */
@@ -250,50 +359,27 @@ static void add_own_children(struct tree *tree, enum visit how)
 	pid_t pid;
 
 	while ((pid = proc_next_number(&numbers)) != 0) {
-		if (is_wanted(tree, pid, how))
-			add_child(tree, pid, how);
+		if (!is_wanted(tree, pid, how))
+			continue;
+		add_child(tree, pid, how);
+		look_below(tree, tree->count - 1, -1, how, 0);
 	}
 }
 
-static void add_children_of_thread(struct tree *tree, const struct member *parent,
-				   int parent_fd, pid_t thread, enum visit how)
+/* Those that nobody has looked below of yet. */
+static void look_below_all(struct tree *tree, enum visit how)
 {
-	struct proc_numbers numbers = {.fd = -1};
-	char path[48];
-	pid_t pid;
+	int pidfd;
 
-	snprintf(path, sizeof(path), "task/%d/children", (int)thread);
-	numbers.fd = proc_open_file(tree->proc, parent->pid, path);
-	if (numbers.fd < 0)
-		return;
-	while ((pid = proc_next_number(&numbers)) != 0)
-		consider(tree, pid, parent, parent_fd, how);
-	close(numbers.fd);
-}
-
-/* A children file lists what one thread forked: go through all of them. */
-static void add_children_of(struct tree *tree, const struct member *parent,
-			    enum visit how)
-{
-	struct proc_entries threads = {.fd = -1};
-	char path[32];
-	struct stat st;
-	int parent_fd;
-	pid_t thread;
-
-	if (!meet_again(tree, parent, &parent_fd))
-		return;
-	/* The directory has a link for each thread beside its own two. */
-	snprintf(path, sizeof(path), "%d/task", (int)parent->pid);
-	if (fstatat(tree->proc, path, &st, 0) == 0 && st.st_nlink == 3) {
-		add_children_of_thread(tree, parent, parent_fd, parent->pid, how);
-	} else if ((threads.fd = proc_open_file(tree->proc, parent->pid, "task")) >= 0) {
-		while ((thread = proc_next_entry(&threads)) != 0)
-			add_children_of_thread(tree, parent, parent_fd, thread, how);
-		close(threads.fd);
+	/* Ends: COUNT grows only by new members, of which there is a maximum. */
+	for (unsigned i = 0; i < tree->count; i++) {
+		const struct member *member = &tree->members[i];
+		if (member->looked || !meet_again(tree, member, &pidfd))
+			continue;
+		look_below(tree, i, pidfd, how, 0);
+		if (pidfd >= 0)
+			close(pidfd);
 	}
-	if (parent_fd >= 0)
-		close(parent_fd);
 }
 
 /* The member with the number PID. Searched from the end: children come soon after. */
@@ -326,7 +412,7 @@ static void consider_scanned(struct tree *tree, pid_t pid, enum visit how)
 	const struct member *parent = member_by_number(tree, line.parent);
 	if (parent == NULL || !meet_again(tree, parent, &parent_fd))
 		return;
-	consider(tree, pid, parent, parent_fd, how);
+	consider(tree, pid, parent, parent_fd, how, NO_DEPTH);
 	if (parent_fd >= 0)
 		close(parent_fd);
 }
@@ -378,26 +464,52 @@ static void probe(struct tree *tree, enum visit how)
 	}
 }
 
-/* Kernels without children files: read all of /proc until a reading adds nobody. Without
- * a descriptor for that, as without /proc. */
-static void scan(struct tree *tree, enum visit how)
+/*
+ * Reads all of /proc for children of members. True if that has added any. Without a
+ * descriptor for that, as without /proc.
+ */
+static bool scan(struct tree *tree, enum visit how)
 {
-	unsigned before;
+	const unsigned before = tree->count;
+	struct proc_entries all = {.fd = openat(tree->proc, ".", O_RDONLY | O_CLOEXEC)};
+	pid_t pid;
 
-	/* Ends: every turn but the last adds a member, and there is room for so many. */
-	do {
-		struct proc_entries all = {
-			.fd = openat(tree->proc, ".", O_RDONLY | O_CLOEXEC)};
-		pid_t pid;
-		before = tree->count;
-		if (all.fd < 0) {
-			probe(tree, how);
-			return;
-		}
-		while ((pid = proc_next_entry(&all)) != 0)
-			consider_scanned(tree, pid, how);
-		close(all.fd);
-	} while (tree->count != before);
+	if (all.fd < 0) {
+		probe(tree, how);
+		return false;
+	}
+	while ((pid = proc_next_entry(&all)) != 0)
+		consider_scanned(tree, pid, how);
+	close(all.fd);
+	return tree->count != before;
+}
+
+/*
+ * Members with many threads: each thread's children, or, where that were more to read,
+ * all processes once. (/proc counts them as links of its own.) True if that has added
+ * any.
+ */
+static bool look_at_threads(struct tree *tree, enum visit how)
+{
+	const unsigned before = tree->count, threads = tree->threads;
+	struct stat st = {.st_nlink = 0};
+	int pidfd;
+
+	tree->threads = 0;
+	if (fstat(tree->proc, &st) == 0 && threads > st.st_nlink)
+		return scan(tree, how);
+	for (unsigned i = 0; i < before; i++) {
+		struct member *member = &tree->members[i];
+		if (!member->threaded || !meet_again(tree, member, &pidfd))
+			continue;
+		member->threaded = false;
+		tree->each_thread = true;
+		look_below(tree, i, pidfd, how, 0);
+		tree->each_thread = false;
+		if (pidfd >= 0)
+			close(pidfd);
+	}
+	return tree->count != before;
 }
 
 /* What visit_contained() gets. */
@@ -436,6 +548,7 @@ static void find(struct tree *tree, enum visit how)
 {
 	struct contained contained = {tree, how};
 
+	tree->threads = 0;
 	if (tree->proc < 0) {
 		probe(tree, how);
 		return;
@@ -444,12 +557,16 @@ static void find(struct tree *tree, enum visit how)
 		add_own_children(tree, how);
 	if (tree->cgroup != NULL)
 		cgroup_visit(tree->cgroup, visit_contained, &contained);
-	if (tree->own_children < 0)
-		scan(tree, how);
-	/* Ends: COUNT grows only by new members, of which there is a maximum. */
-	else
-		for (unsigned i = 0; i < tree->count; i++)
-			add_children_of(tree, &tree->members[i], how);
+	/* Both end: every turn but the last adds a member, and there is room for so many.
+	 */
+	if (tree->own_children < 0) {
+		while (scan(tree, how))
+			continue;
+		return;
+	}
+	do
+		look_below_all(tree, how);
+	while (tree->threads > 0 && look_at_threads(tree, how));
 }
 
 static void forget(struct tree *tree)
@@ -470,8 +587,18 @@ unsigned tree_walk(struct tree *tree)
 
 unsigned tree_walk_on(struct tree *tree)
 {
+	for (unsigned i = 0; i < tree->count; i++)
+		tree->members[i].looked = false;
 	find(tree, JUST_LIST);
 	return tree->count;
+}
+
+unsigned tree_kill_leaves(struct tree *tree)
+{
+	forget(tree);
+	tree->killed = 0;
+	find(tree, KILL_LEAVES);
+	return tree->killed;
 }
 
 void tree_freeze(struct tree *tree)
@@ -628,7 +755,7 @@ void tree_pardon(struct tree *tree)
 void tree_reaped(struct tree *tree, pid_t pid)
 {
 	if (pid < TREE_NUMBERS_MAX)
-		tree->doomed[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
+		clear_bit(tree->doomed, pid);
 }
 
 const char *tree_blindness(struct tree *tree)

@@ -31,7 +31,9 @@
 
 struct member {
 	pid_t pid;
-	bool child;  /* the owner's own: its number is safe until the owner reaps it */
+	bool child;    /* the owner's own: its number is safe until the owner reaps it */
+	bool looked;   /* its children have been looked for in this walk */
+	bool threaded; /* ... but not those of its threads, which are many */
 	uint64_t id; /* tells it from a later holder of the number; unused for a child */
 };
 
@@ -52,7 +54,10 @@ struct tree {
 
 	/* What the last walk found, parents before children. */
 	unsigned count;
-	unsigned moving; /* of a freeze: members that were not yet at rest */
+	unsigned moving;  /* of a freeze: members that were not yet at rest */
+	unsigned killed;  /* by a walk that kills on its way */
+	unsigned threads; /* of members that have many, and have not been looked at */
+	bool each_thread; /* the next one's are looked at, each */
 	struct member members[TREE_MEMBERS_MAX];
 	/* A bit for each number: is in the list; was sent SIGKILL and not reaped since.
 	 */
@@ -120,6 +125,13 @@ unsigned tree_walk(struct tree *tree);
  * many there are now.
  */
 unsigned tree_walk_on(struct tree *tree);
+
+/*
+ * Walks as tree_walk(), and sends SIGKILL on the way to members that have no children,
+ * which are not in the list then: they die while the walk goes on. To be followed by
+ * tree_kill() for the rest. Returns how many it reached.
+ */
+unsigned tree_kill_leaves(struct tree *tree);
 
 /*
  * Stops members by SIGSTOP, walking until a walk finds none that moves or the bound is

@@ -1,6 +1,7 @@
 """Everything that gets away from a simple kill, times every way to stop the tree. What is
 left is looked for at the moment treewrap returns."""
 
+import json
 import os
 import signal
 import subprocess
@@ -159,4 +160,34 @@ def test_every_process_gets_a_polite_signal_once(mark):
     process.send_signal(signal.SIGUSR1)
     lines = tw.finish(process).out.split()
     assert len(lines) == 40 and len(set(lines)) == 40
+    tw.assert_nothing_left(mark)
+
+
+@pytest.mark.parametrize("prefix", [[], ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c",
+                                         '"$@"; exit $?', "sh"]], ids=["", "alone"])
+@pytest.mark.parametrize("options", [["-k", "10"], ["-k", "0"]], ids=["polite", "kill"])
+def test_what_one_of_many_threads_has_forked(mark, prefix, options):
+    """Where there are more threads than processes these are looked through instead."""
+    if prefix and os.geteuid() != 0:
+        pytest.skip("needs root, for a PID namespace")
+    script = "import subprocess, threading, time\n" \
+             "def sleep(): time.sleep(60)\n" \
+             "def fork(): subprocess.Popen(['sleep', '60.5'], start_new_session=True); sleep()\n" \
+             "for i in range(300): threading.Thread(target=fork if i == 170 else sleep).start()\n" \
+             "print('ready', flush=True)"
+    read, write = os.pipe()
+    process = tw.start_with(prefix, *options, "-t", "3", "--status-fd", write, "/usr/bin/python3", "-c",
+                            script, mark, pass_fds=[write])
+    os.close(write)
+    tw.ready(process)
+    result = tw.finish(process)
+    with open(read, "rb") as file:
+        events = [json.loads(line) for line in file.read().splitlines()]
+    stop, end = [event for event in events if event["event"] == "stop"][0], events[-1]
+    assert result.status == 124
+    if options == ["-k", "10"]:
+        # Both were found, and have gone by the polite signal.
+        assert (stop["processes"], end["killed"]) == (2, 0) and end["at"] < 10
+    else:
+        assert stop["processes"] == 2 and end["killed"] == 2
     tw.assert_nothing_left(mark)
