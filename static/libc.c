@@ -249,11 +249,11 @@ void *calloc(size_t count, size_t size)
 
 void *realloc(void *block, size_t size)
 {
-	const struct head *head = (const struct head *)block - 1;
 	void *larger;
 
 	if (block == NULL)
 		return malloc(size);
+	const struct head *head = (const struct head *)block - 1;
 	if (size <= head->size)
 		return block;
 	larger = malloc(size);
