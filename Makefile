@@ -120,12 +120,12 @@ chaos: build-packages test-packages
 		/usr/bin/python3 tests/chaos.py --rounds 5000 --jobs $(JOBS) $(SEED:%=--seed %) && \
 		exit $$first
 
-check-worlds: static worlds-packages
+check-worlds: static-all worlds-packages
 	@sh packages.sh runsc docker.io qemu-user-static
 	@sh tests/worlds/worlds.sh
 
-check-kernels: static worlds-packages tests/bin/bomb
-	@sh packages.sh qemu-system-x86 cpio debian-archive-keyring
+check-kernels: static-all worlds-packages tests/bin/bomb
+	@sh packages.sh qemu-system-x86 qemu-system-arm cpio debian-archive-keyring
 	@sh tests/worlds/kernels.sh
 
 bench: static bench-packages

@@ -19,6 +19,7 @@ build=$top/build/static
 packages() {
 	lists=$build/lists-$1-$2-$3
 	mkdir -p "$lists/partial" "$build/cache/archives/partial"
+	# shellcheck disable=SC2016 # apt-get's
 	mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' | awk '$1 == "Debian" {print $2; exit}')
 	cat >"$lists.sources" <<-END
 		Types: $3

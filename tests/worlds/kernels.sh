@@ -1,40 +1,52 @@
 #!/bin/sh
-# kernels.sh: core.sh on other kernels, Debian's, in virtual machines: Linux 5.10 (no
-# cgroup.kill, no pidfs), 6.1 and 6.12. On each it runs twice: with a shell as the machine's
-# first process, and with treewrap. A kernel that cannot be had is a failure.
+# kernels.sh [VERSION...]: core.sh on other kernels, Debian's, in virtual machines: Linux 5.10 (no
+# cgroup.kill, no pidfs), 6.1 and 6.12, and 6.1 on arm64. On each it runs twice: with a shell as the
+# machine's first process, and with treewrap. A kernel that cannot be had is a failure.
 set -u
 # shellcheck source=tests/worlds/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# fetch SUITE: its kernel, as $vmlinuz. With package lists of its own: the machine's own stay
-# as they are, and nothing is installed.
+# packages SUITE ARCHITECTURE PACKAGE: fetches and unpacks it in the working directory. With
+# package lists of its own: the machine's own stay as they are, and nothing is installed.
+# PACKAGE may be "kernel".
+packages() {
+	mkdir -p lists/partial cache/archives/partial
+	cat >list.sources <<-END
+		Types: deb
+		URIs: $mirror
+		Suites: $1
+		Components: main
+		Architectures: $2
+		Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+	END
+	apt="-q -o Dir::Etc::sourcelist=$PWD/list.sources -o Dir::Etc::sourceparts=/nonexistent
+		-o Dir::State::lists=$PWD/lists -o Dir::Cache=$PWD/cache -o APT::Sandbox::User=root
+		-o APT::Architecture=$2 -o APT::Architectures=$2
+		-o Acquire::Languages=none -o Acquire::Retries=3"
+	package=$3
+	# shellcheck disable=SC2086 # a list of words
+	apt-get $apt update || return
+	if [ "$package" = kernel ]; then
+		# shellcheck disable=SC2086
+		package=$(apt-cache $apt depends "linux-image-cloud-$2" |
+			awk '/Depends:/ {print $2; exit}')
+	fi
+	# shellcheck disable=SC2086
+	apt-get $apt download "$package" && dpkg-deb -x "$package"*.deb .
+}
+
+# fetch SUITE ARCHITECTURE: its kernel, as $vmlinuz.
 fetch() {
-	vmlinuz=$build/kernels/$1/vmlinuz
+	vmlinuz=$build/kernels/$1-$2/vmlinuz
 	[ ! -e "$vmlinuz" ] || return 0
-	rm -rf "$build/kernels/$1"
-	mkdir -p "$build/kernels/$1"
+	rm -rf "$build/kernels/$1-$2"
+	mkdir -p "$build/kernels/$1-$2"
 	(
-		cd "$build/kernels/$1" || exit 1
-		mkdir -p lists/partial cache/archives/partial
-		cat >list.sources <<-END
-			Types: deb
-			URIs: $mirror
-			Suites: $1
-			Components: main
-			Architectures: amd64
-			Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-		END
-		apt="-q -o Dir::Etc::sourcelist=$PWD/list.sources -o Dir::Etc::sourceparts=/nonexistent
-			-o Dir::State::lists=$PWD/lists -o Dir::Cache=$PWD/cache -o APT::Sandbox::User=root
-			-o Acquire::Languages=none -o Acquire::Retries=3"
-		# shellcheck disable=SC2086 # a list of words
-		apt-get $apt update &&
-			package=$(apt-cache $apt depends linux-image-cloud-amd64 |
-				awk '/Depends:/ {print $2; exit}') &&
-			apt-get $apt download "$package" &&
-			dpkg-deb -x "$package"*.deb . && mv boot/vmlinuz-* vmlinuz &&
+		cd "$build/kernels/$1-$2" || exit 1
+		packages "$1" "$2" kernel && mv boot/vmlinuz-* vmlinuz &&
 			rm -rf boot lib usr lists cache ./*.deb
-	) >"$build/fetch-$1.log" 2>&1 || rm -f "$vmlinuz"
+	) >"$build/fetch-$1-$2.log" 2>&1 || rm -f "$vmlinuz"
+	[ -e "$vmlinuz" ]
 }
 
 # boot NAME SECONDS PARTS ARGUMENT...: a machine with $vmlinuz, whose init gets the arguments.
@@ -42,30 +54,61 @@ fetch() {
 boot() {
 	name=$1 seconds=$2 parts=$3
 	shift 3
-	world "$name" "$seconds" "$parts" qemu-system-x86_64 -accel tcg -cpu qemu64,-cx16 -smp 1 \
+	# shellcheck disable=SC2086 # a list of words
+	world "$name" "$seconds" "$parts" $machine -accel tcg -smp 1 \
 		-m 512 -nodefaults -no-user-config -display none -serial stdio -monitor none \
-		-no-reboot -kernel "$vmlinuz" -initrd "$build/initrd" \
-		-append "console=ttyS0 quiet loglevel=3 oops=panic panic=-1 -- $*"
+		-no-reboot -kernel "$vmlinuz" -initrd "$initrd" \
+		-append "console=$console quiet loglevel=3 oops=panic panic=-1 -- $*"
 }
 
-kernel() { # SUITE VERSION
-	if ! fetch "$1"; then
-		echo "FAIL linux-$2: no kernel:"
-		tail -n 5 "$build/fetch-$1.log"
+wanted=" $* "
+kernel() { # SUITE ARCHITECTURE VERSION
+	name=linux-$3
+	[ "$2" = amd64 ] || name=$name-$2
+	case $wanted in
+	"  " | *" ${name#linux-} "*) ;;
+	*) return ;;
+	esac
+	if ! fetch "$1" "$2"; then
+		echo "FAIL $name: no kernel:"
+		tail -n 5 "$build/fetch-$1-$2.log"
 		all_failed=$((all_failed + 1))
 		return
 	fi
-	boot "linux-$2" 1500 5 "$2" shell beside first pidns cgroup bombs
-	boot "linux-$2-init" 900 1 "$2" treewrap beside
+	kernel_name=$name
+	boot "$kernel_name" 1500 5 "$3" shell beside first pidns cgroup bombs
+	boot "$kernel_name-init" 900 1 "$3" treewrap beside
+}
+
+# pack DIRECTORY: an initial root file system of it, as $initrd.
+pack() {
+	cp "$here/init.sh" "$1/init"
+	initrd=$1.cpio.gz
+	(cd "$1" && find . | cpio -o -H newc --quiet | gzip -1) >"$initrd"
+}
+
+# What runs in it is all of the other architecture: busybox, and what is built for it.
+foreign_room() { # DIRECTORY ARCHITECTURE SUITE
+	rm -rf "$build/foreign-$2"
+	mkdir -p "$build/foreign-$2"
+	(cd "$build/foreign-$2" && packages "$3" "$2" busybox-static) >"$build/foreign-$2.log" 2>&1 &&
+		room "$1" &&
+		cp "$build/foreign-$2/bin/busybox" "$1/bin/busybox" &&
+		cp "$treewrap-$2" "$1/t/treewrap" &&
+		sh "$top/static/build.sh" "$2" "build/worlds/flock-$2" "$here/flock.c" &&
+		cp "$build/flock-$2" "$1/bin/flock" &&
+		sh "$top/static/build.sh" "$2" "build/worlds/bomb-$2" "$top/tests/adversaries/bomb.c" &&
+		cp "$build/bomb-$2" "$1/t/bomb"
 }
 
 # shellcheck disable=SC2016 # apt-get's
 mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' | awk '$1 == "Debian" {print $2; exit}')
-room "$build/machine" || exit 1
-cp "$here/init.sh" "$build/machine/init"
-cp "$top/tests/bin/bomb" "$build/machine/t/" || exit 1
-(cd "$build/machine" && find . | cpio -o -H newc --quiet | gzip -1) >"$build/initrd" || exit 1
-kernel bullseye 5.10
-kernel bookworm 6.1
-kernel trixie 6.12
+machine="qemu-system-x86_64 -cpu qemu64,-cx16" console=ttyS0
+room "$build/machine" && cp "$top/tests/bin/bomb" "$build/machine/t/" && pack "$build/machine" || exit 1
+kernel bullseye amd64 5.10
+kernel bookworm amd64 6.1
+kernel trixie amd64 6.12
+machine="qemu-system-aarch64 -M virt -cpu cortex-a57" console=ttyAMA0
+foreign_room "$build/machine-arm64" arm64 bookworm && pack "$build/machine-arm64" || exit 1
+kernel bookworm arm64 6.1
 finish

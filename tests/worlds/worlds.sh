@@ -48,8 +48,13 @@ control
 world host 600 3 env TREEWRAP="$treewrap" FIRST="$unshare_first" sh "$core" beside first pidns
 
 # As in gVisor, there are no subreapers; children run by themselves, not emulated.
-emulated="qemu-$(uname -m)-static $treewrap"
-world qemu-user 600 2 env TREEWRAP="$emulated" FIRST="$unshare_first" sh "$core" refused first
+emulated() { # MACHINE PROGRAM
+	world "qemu-user-$1" 600 2 env TREEWRAP="qemu-$1-static $2" FIRST="$unshare_first" \
+		sh "$core" refused first
+}
+emulated "$(uname -m)" "$treewrap"
+emulated aarch64 "$treewrap-arm64"
+emulated riscv64 "$treewrap-riscv64"
 
 within_mounts subset-pid "mount -t proc -o subset=pid proc /proc" 1 \
 	"TREEWRAP=$treewrap sh $core beside"
