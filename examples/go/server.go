@@ -48,13 +48,13 @@ type server struct{ treewrap, directory string }
 
 type request struct {
 	Command   json.RawMessage
-	Timeout   *float64
-	KillAfter *float64 `json:"kill_after"`
+	Timeout   float64
+	KillAfter float64 `json:"kill_after"`
 	Signal    string
 }
 
 func readRequest(w http.ResponseWriter, r *http.Request) (request, error) {
-	var read request
+	read := request{Timeout: 30, KillAfter: 5}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
 	if err != nil {
 		return read, refused{http.StatusRequestEntityTooLarge, "the body is too large"}
@@ -65,67 +65,66 @@ func readRequest(w http.ResponseWriter, r *http.Request) (request, error) {
 	return read, nil
 }
 
-func milliseconds(name string, value *float64, standard, least float64) (string, error) {
-	if value == nil {
-		value = &standard
+// words gives those of the command; none if it is neither a text nor an array of texts.
+func (r request) words() (words []string) {
+	var text *string
+	var texts []*string // nil: a null
+	if json.Unmarshal(r.Command, &text) == nil && text != nil {
+		return []string{"sh", "-c", *text}
 	}
-	if !(*value >= least && *value <= longest) {
-		return "", refused{http.StatusBadRequest, fmt.Sprintf("%s must be a number of seconds, %v to %v", name, least, longest)}
+	if json.Unmarshal(r.Command, &texts) != nil {
+		return nil
 	}
-	return fmt.Sprintf("%.0fms", *value*1000), nil
+	for _, text := range texts {
+		if text == nil {
+			return nil
+		}
+		words = append(words, *text)
+	}
+	return words
 }
 
 // options gives treewrap's options, and the words of the command.
 func (r request) options() ([]string, error) {
-	var words []string
-	var text string
-	if json.Unmarshal(r.Command, &text) == nil && string(r.Command) != "null" {
-		words = []string{"sh", "-c", text}
-	} else if json.Unmarshal(r.Command, &words) != nil || len(words) == 0 {
+	words := r.words()
+	if len(words) == 0 || strings.Contains(strings.Join(words, ""), "\x00") {
 		return nil, refused{http.StatusBadRequest, "command must be a text or an array of texts"}
 	}
-	if strings.Contains(strings.Join(words, ""), "\x00") {
-		return nil, refused{http.StatusBadRequest, "command must not hold a NUL"}
+	if r.Timeout < 0.001 || r.Timeout > longest || r.KillAfter < 0 || r.KillAfter > longest {
+		return nil, refused{http.StatusBadRequest, fmt.Sprintf("timeout and kill_after must be seconds, up to %v", longest)}
 	}
-	timeout, err := milliseconds("timeout", r.Timeout, 30, 0.001)
-	if err != nil {
-		return nil, err
-	}
-	killAfter, err := milliseconds("kill_after", r.KillAfter, 5, 0)
-	if err != nil {
-		return nil, err
-	}
-	return append([]string{"-t", timeout, "-k", killAfter, "--"}, words...), nil
+	return append([]string{"-t", fmt.Sprintf("%.0fms", r.Timeout*1000), "-k", fmt.Sprintf("%.0fms", r.KillAfter*1000), "--"}, words...), nil
 }
 
-// ask gives what the run answers to line; nothing if it has ended before it could.
-func (s server) ask(run, line string) ([]byte, error) {
-	connection, err := net.Dial("unix", s.directory+"/"+run+".sock")
-	if err != nil {
-		return nil, refused{http.StatusNotFound, "no such run"}
+// ask passes on what the run answers to the first of lines. If it has ended before it could (the
+// process that would have answered may be killed; the other ends the run) the next is tried.
+func (s server) ask(w http.ResponseWriter, run string, lines ...string) error {
+	for _, line := range lines {
+		connection, err := net.Dial("unix", s.directory+"/"+run+".sock")
+		if err != nil {
+			break
+		}
+		defer connection.Close()
+		fmt.Fprintln(connection, line)
+		answer, err := bufio.NewReader(connection).ReadBytes('\n')
+		if err != nil {
+			continue
+		}
+		var said struct{ Ok bool }
+		status := http.StatusBadRequest
+		if json.Unmarshal(answer, &said); said.Ok {
+			status = http.StatusOK
+		}
+		reply(w, status, answer)
+		return nil
 	}
-	defer connection.Close()
-	fmt.Fprintln(connection, line)
-	answer, err := bufio.NewReader(connection).ReadBytes('\n')
-	if err != nil {
-		return nil, refused{http.StatusNotFound, "the run has ended"}
-	}
-	return answer, nil
+	return refused{http.StatusNotFound, "no such run"}
 }
 
 func reply(w http.ResponseWriter, status int, answer []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(answer)
-}
-
-func passOn(w http.ResponseWriter, answer []byte) {
-	var said struct{ Ok bool }
-	if json.Unmarshal(answer, &said); said.Ok {
-		reply(w, http.StatusOK, answer)
-	} else {
-		reply(w, http.StatusBadRequest, answer)
-	}
 }
 
 func (s server) signal(w http.ResponseWriter, r *http.Request, run string) error {
@@ -137,25 +136,7 @@ func (s server) signal(w http.ResponseWriter, r *http.Request, run string) error
 	if !aSignal.MatchString(read.Signal) {
 		return refused{http.StatusBadRequest, "signal must be a signal's name"}
 	}
-	answer, err := s.ask(run, "signal "+read.Signal+" tree")
-	if err != nil {
-		return err
-	}
-	passOn(w, answer)
-	return nil
-}
-
-func (s server) stop(w http.ResponseWriter, run string) error {
-	answer, err := s.ask(run, "stop")
-	if err != nil {
-		// The process that would have answered may be killed; the other ends the run.
-		answer, err = s.ask(run, "wait")
-	}
-	if err != nil {
-		return err
-	}
-	passOn(w, answer)
-	return nil
+	return s.ask(w, run, "signal "+read.Signal+" tree")
 }
 
 type run struct {
@@ -215,39 +196,18 @@ func (r *run) follow(status *os.File) {
 }
 
 // pieces reads output until its end, or until nobody wants it any more.
-func pieces(output io.Reader, unwanted <-chan struct{}) <-chan []byte {
-	read := make(chan []byte)
-	go func() {
-		defer close(read)
-		for {
-			piece := make([]byte, 32<<10)
-			n, err := output.Read(piece)
-			if err != nil {
-				return
-			}
-			select {
-			case read <- piece[:n]:
-			case <-unwanted:
-				return
-			}
-		}
-	}()
-	return read
-}
-
-// rest gives what the pipe holds still. So it does its end, unless a stranger has got hold of it.
-func theRest(read <-chan []byte) []byte {
-	var all []byte
-	over := time.After(rest)
+func pieces(output io.Reader, read chan<- []byte, unwanted <-chan struct{}) {
+	defer close(read)
 	for {
+		piece := make([]byte, 32<<10)
+		n, err := output.Read(piece)
+		if err != nil {
+			return
+		}
 		select {
-		case piece, more := <-read:
-			if !more {
-				return all
-			}
-			all = append(all, piece...)
-		case <-over:
-			return all
+		case read <- piece[:n]:
+		case <-unwanted:
+			return
 		}
 	}
 }
@@ -288,9 +248,9 @@ func (r *run) stream(w http.ResponseWriter, name string) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("X-Exec-Id", name)
 	w.(http.Flusher).Flush()
-	unwanted := make(chan struct{})
+	read, unwanted := make(chan []byte), make(chan struct{})
 	defer close(unwanted)
-	read := pieces(r.output, unwanted)
+	go pieces(r.output, read, unwanted)
 	for running, output := true, read; running; {
 		select {
 		case piece, more := <-output:
@@ -303,8 +263,19 @@ func (r *run) stream(w http.ResponseWriter, name string) {
 			running = false
 		}
 	}
-	w.Write(theRest(read))
-	fmt.Fprintf(w, "\n%s", r.end)
+	// What the pipe holds still. So it does its end, unless a stranger has got hold of it.
+	var all []byte
+	for over, more := time.After(rest), true; more; {
+		var piece []byte
+		select {
+		case piece, more = <-read:
+			all = append(all, piece...)
+		case <-over:
+			more = false
+		}
+	}
+	w.Write(all)
+	w.Write(append([]byte("\n"), r.end...))
 }
 
 func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -317,7 +288,7 @@ func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == "POST" && run != nil && run[2] != "":
 		err = s.signal(w, r, run[1])
 	case r.Method == "DELETE" && run != nil && run[2] == "":
-		err = s.stop(w, run[1])
+		err = s.ask(w, run[1], "stop", "wait")
 	default:
 		err = refused{http.StatusNotFound, "no such thing here"}
 	}

@@ -134,7 +134,7 @@ def server(request, directory):
     yield made
     if made.process.poll() is None:
         tw.until(lambda: not tw.children(made.process.pid), what="the end of all that it has started")
-    assert not os.listdir(directory / "run")
+    assert not list(directory.glob("run/*"))
     assert made.end() == b""  # neither complaints nor traces of exceptions
     tw.reap_adopted()
 
@@ -174,6 +174,13 @@ def test_the_command_as_a_text_and_as_words(server):
     response = server.exec(["printf", "%s|", "a b", "", "\"\\\t\n$x", "\u00e9\U0001f600"]).finish()
     assert response.output == "a b||\"\\\t\n$x|\u00e9\U0001f600|".encode()
     assert response.result["exit_code"] == 0
+    assert server.exec(["printf", "%s", "x" * 100000]).finish().output == b"x" * 100000
+
+
+def test_a_command_that_cannot_be_started(server, directory):
+    (directory / "long").write_text(json.dumps({"command": ["true", "x" * 200000]}))
+    status, reply = server.ask("POST", "/exec", b"@%s/long" % os.fsencode(directory))
+    assert (status, reply["ok"]) == (500, False) and reply["error"]
 
 
 def test_output_is_passed_on_as_it_is(server):
@@ -297,7 +304,8 @@ def test_a_signal_reaches_the_tree(server, mark):
 
 def test_what_is_refused(server, mark):
     for body in (b"", b"[]", b"{", b'{"command":"true"} x', {}, {"command": []}, {"command": None},
-                 {"command": ["true", 1]}, {"command": "a\0b"}, {"command": 1},
+                 {"command": ["true", 1]}, {"command": ["true", None]},
+                 {"command": ["true", {}]}, {"command": "a\0b"}, {"command": 1},
                  {"command": "true", "timeout": 0}, {"command": "true", "timeout": -1},
                  {"command": "true", "timeout": "1"}, {"command": "true", "timeout": 1e9},
                  {"command": "true", "kill_after": -1}, {"command": "true", "kill_after": True},
