@@ -131,12 +131,15 @@ def directory():
 @pytest.fixture(params=SERVERS)
 def server(request, directory):
     made = Server(request.param, directory)
-    yield made
-    if made.process.poll() is None:
-        tw.until(lambda: not tw.children(made.process.pid), what="the end of all that it has started")
-    assert not list(directory.glob("run/*"))
-    assert made.end() == b""  # neither complaints nor traces of exceptions
-    tw.reap_adopted()
+    try:
+        yield made
+        if made.process.poll() is None:
+            tw.until(lambda: not tw.children(made.process.pid), what="the end of its runs")
+        assert not list(directory.glob("run/*"))
+    finally:
+        said = made.end()
+        tw.reap_adopted()
+    assert said == b""  # neither complaints nor traces of exceptions
 
 
 def answer(connection):
@@ -393,17 +396,14 @@ def test_no_descriptor_is_left_open(server):
 
 
 @pytest.mark.parametrize("kind", SERVERS)
-def test_treewrap_is_not_there(kind, directory):
-    server = Server(kind, directory, treewrap="/not/there")
-    status, reply = server.ask("POST", "/exec", {"command": "true"})
-    assert (status, reply["ok"]) == (500, False) and "/not/there" in reply["error"]
-    assert server.end() == b""
-
-
-@pytest.mark.parametrize("kind", SERVERS)
-def test_treewrap_cannot_have_its_directory(kind, directory):
+@pytest.mark.parametrize("treewrap, error", [("/not/there", "/not/there"), (tw.TREEWRAP, "treewrap: ")],
+                         ids=["treewrap", "directory"])
+def test_what_is_needed_is_not_there(kind, directory, treewrap, error):
     (directory / "run").touch()
-    server = Server(kind, directory)
-    status, reply = server.ask("POST", "/exec", {"command": "true"})
-    assert (status, reply["ok"]) == (500, False) and "treewrap: " in reply["error"]
-    assert server.end() == b""
+    server = Server(kind, directory, treewrap)
+    try:
+        status, reply = server.ask("POST", "/exec", {"command": "true"})
+        assert (status, reply["ok"]) == (500, False) and error in reply["error"]
+    finally:
+        said = server.end()
+    assert said == b""
