@@ -125,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(413, "the body is too large")
         try:
             request = json.loads(self.rfile.read(length))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Refused(400, f"no JSON: {error}")
         if not isinstance(request, dict):
             raise Refused(400, "the body must be an object")

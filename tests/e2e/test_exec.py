@@ -306,7 +306,7 @@ def test_a_signal_reaches_the_tree(server, mark):
 
 
 def test_what_is_refused(server, mark):
-    for body in (b"", b"[]", b"{", b'{"command":"true"} x', {}, {"command": []}, {"command": None},
+    for body in (b"", b"[]", b"{", b"[" * 100000, b'{"command":"\\ud800"', b'{"command":"a\nb"}', b'{"command":"true"} x', {}, {"command": []}, {"command": None},
                  {"command": ["true", 1]}, {"command": ["true", None]},
                  {"command": ["true", {}]}, {"command": "a\0b"}, {"command": 1},
                  {"command": "true", "timeout": 0}, {"command": "true", "timeout": -1},
