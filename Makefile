@@ -12,6 +12,7 @@
 #   make model        models of the promises, checked by spin
 #   make check-worlds  the core of it in gVisor, Docker, qemu-user, and with little of /proc
 #   make check-kernels  ... on other kernels: Linux 5.10, 6.1, 6.12
+#   make check-e2e     what is built on treewrap: the exec servers of examples/
 #   make bench        measures it beside its peers (bench/README.md): QUICK=1, SECONDS= of idling
 #   make static       treewrap-static, treewrapctl-static, which need no library where they run
 #   make install      PREFIX= DESTDIR=
@@ -145,6 +146,21 @@ $(BENCH_PROGRAMS): build/bench/%: bench/%.c
 	@mkdir -p $(@D)
 	musl-gcc $(STANDARD) -Wall -Wextra -Werror -O2 -s -static -o $@ $<
 
+check-e2e: build-packages test-packages e2e-packages
+	@$(MAKE) -s treewrap adversaries examples
+	@$(PYTEST) -q -rs tests/e2e
+
+# Those that are compiled.
+examples: build/examples/server-go build/examples/server-rust
+
+build/examples/server-go: examples/go/server.go
+	@mkdir -p $(@D)
+	GO111MODULE=off GOCACHE=$(abspath build/go-cache) go build -o $@ $<
+
+build/examples/server-rust: examples/rust/server.rs examples/rust/json.rs
+	@mkdir -p $(@D)
+	rustc --edition 2021 -O -D warnings -o $@ $<
+
 adversaries: $(ADVERSARIES)
 
 tests/bin/%: tests/adversaries/%.c
@@ -259,6 +275,9 @@ test-packages:
 		bash util-linux procps tmux less mandoc strace mount
 	@command -v node >/dev/null || sh packages.sh nodejs
 
+e2e-packages:
+	@sh packages.sh curl golang-go rustc
+
 static-packages: build-packages
 	@sh packages.sh musl-tools linux-libc-dev binutils debian-archive-keyring
 
@@ -286,6 +305,7 @@ clean:
 	rm -rf treewrap treewrapctl treewrap-static treewrapctl-static *.o *.d build tests/bin \
 		compile_commands.json
 
-.PHONY: all static demo check check-worlds check-kernels chaos model lint sanitize coverage \
-	fuzz adversaries install clean build-packages test-packages static-packages \
-	worlds-packages lint-packages bench bench-programs bench-packages
+.PHONY: all static demo check check-worlds check-kernels check-e2e chaos model lint sanitize \
+	coverage fuzz adversaries examples install clean build-packages test-packages e2e-packages \
+	static-packages worlds-packages lint-packages \
+	bench bench-programs bench-packages
