@@ -16,6 +16,7 @@
 #   make bench        measures it beside its peers (bench/README.md): QUICK=1, SECONDS= of idling
 #   make static       treewrap-static, treewrapctl-static, which need no library where they run
 #   make install      PREFIX= DESTDIR=
+#   make install-names  DIR=: links there, by which treewrap is called as timeout, dumb-init, ...
 #   make clean
 
 PREFIX  = /usr/local
@@ -30,7 +31,8 @@ LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
 PARTS   = shim relay reaper start serve control runtime rights forward outcome report signals tree proc command options \
-	  watch wait status json link descriptor let_go privs cgroup pidns
+	  watch wait status json link descriptor let_go privs cgroup pidns \
+	  names as_timeout as_dumb_init
 SOURCES = $(PARTS:=.c)
 HEADERS = $(wildcard *.h)
 OBJECTS = $(PARTS:=.o)
@@ -301,11 +303,20 @@ install: treewrap treewrapctl
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 treewrap.1 treewrapctl.1 $(DESTDIR)$(PREFIX)/share/man/man1
 
+# Not part of install: what they take the place of is other packages'.
+NAMES = timeout dumb-init docker-init catatonit tini
+install-names: install
+	@test -n "$(DIR)" || { echo "make install-names DIR=: where?" >&2; exit 1; }
+	install -d $(DESTDIR)$(DIR)
+	@for name in $(NAMES); do \
+		ln -sfn $(PREFIX)/bin/treewrap $(DESTDIR)$(DIR)/$$name || exit 1; \
+	done
+
 clean:
 	rm -rf treewrap treewrapctl treewrap-static treewrapctl-static *.o *.d build tests/bin \
 		compile_commands.json
 
 .PHONY: all static demo check check-worlds check-kernels check-e2e chaos model lint sanitize \
-	coverage fuzz adversaries examples install clean build-packages test-packages e2e-packages \
-	static-packages worlds-packages lint-packages \
+	coverage fuzz adversaries examples install install-names clean build-packages test-packages \
+	e2e-packages static-packages worlds-packages lint-packages \
 	bench bench-programs bench-packages

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -174,6 +175,14 @@ static const char *prepare(const struct birth *birth)
 	return failed;
 }
 
+/* With the terminal that is standard input, if that is one and nobody's. */
+static void lead_session(void)
+{
+	/* Cannot fail: a new process leads no group. */
+	setsid();
+	ioctl(STDIN_FILENO, TIOCSCTTY, 0);
+}
+
 /* The command's process before its exec. Never returns. */
 static int child(void *argument)
 {
@@ -186,7 +195,9 @@ static int child(void *argument)
 	 * process outside this PID namespace; the reaper has stayed there). Fails only if
 	 * that group is gone, and the shim with it: then the reaper is about to kill us.
 	 */
-	if (birth->own_group)
+	if (birth->opt->process_group == GROUP_SESSION)
+		lead_session();
+	else if (birth->own_group)
 		setpgid(0, 0);
 	else if (birth->shim_group != 0)
 		setpgid(0, birth->shim_group);
@@ -246,6 +257,7 @@ int command_start(struct command *cmd, const struct options *opt,
 	if (ends[0] < 0 || ends[1] < 0)
 		return -1;
 	cmd->own_group = opt->process_group == GROUP_NEW ||
+			 opt->process_group == GROUP_SESSION ||
 			 (opt->process_group == GROUP_BY_TERMINAL && !has_terminal());
 	cmd->progress = ends[0];
 	birth = (struct birth){.opt = opt,

@@ -17,10 +17,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#ifndef VERSION
-#define VERSION "0.1.0"
-#endif
-
 static const char usage[] =
 	"usage: treewrap [OPTION]... [--] COMMAND [ARG]...\n"
 	"Run COMMAND. When treewrap returns, no process that came out of it is left.\n"
@@ -78,6 +74,11 @@ static const char usage[] =
 	"  -w                         tell of every orphan that is reaped\n"
 	"  -s                         nothing: treewrap reaps orphans always\n"
 	"  TINI_KILL_PROCESS_GROUP (as -g), TINI_VERBOSITY (2 and more: as -v)\n"
+	"\n"
+	"      --as NAME              (first:) be timeout, dumb-init or tini; the rest "
+	"is\n"
+	"                             its command line. A link of that name does the "
+	"same\n"
 	"\n"
 	"DURATION: a number with ms, s (default), m, h or d; 0: never (for --kill-after\n"
 	"and --linger: at once).\n"
@@ -381,7 +382,8 @@ static void choose(struct options *opt, struct seen *seen, int option, const cha
 		seen->forward_to = true;
 		break;
 	case OPT_STOP_SCOPE:
-		opt->stop_main_only = choice("--stop-scope", word, stops, 2) == 1;
+		opt->stop_to =
+			choice("--stop-scope", word, stops, 2) == 1 ? TO_MAIN : TO_TREE;
 		break;
 	case OPT_LEFTOVERS:
 		opt->leftovers =
@@ -548,17 +550,23 @@ static void check(const struct options *opt, const struct seen *seen)
 		die("--watch-stdin and --status-fd: both name descriptor 0");
 }
 
+void options_default(struct options *opt)
+{
+	*opt = (struct options){
+		.kill_after_ns = 5 * NS_PER_S,
+		.verify_for_ns = 10 * NS_PER_S,
+		.linger_ns = 200 * NS_PER_MS,
+		.stop_to = TO_TREE,
+		.status_fd = -1,
+	};
+}
+
 void options_parse(struct options *opt, int argc, char **argv)
 {
 	struct seen seen = {0};
 	int option;
 
-	*opt = (struct options){
-		.kill_after_ns = 5 * NS_PER_S,
-		.verify_for_ns = 10 * NS_PER_S,
-		.linger_ns = 200 * NS_PER_MS,
-		.status_fd = -1,
-	};
+	options_default(opt);
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, short_options, long_options, NULL)) !=
 	       -1) {

@@ -12,6 +12,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#ifndef VERSION
+#define VERSION "0.1.0"
+#endif
+
 #define LADDER_MAX 16 /* polite signals before SIGKILL */
 #define WATCH_MAX  8  /* --watch-fd and --watch-pid, each */
 
@@ -24,10 +28,19 @@
 
 enum scope { TO_MAIN, TO_GROUP, TO_TREE };
 enum leftovers { LEFTOVERS_STOP, LEFTOVERS_WAIT, LEFTOVERS_LEAVE, LEFTOVERS_FAIL };
-enum process_group { GROUP_BY_TERMINAL, GROUP_NEW, GROUP_KEEP };
+/* GROUP_SESSION: a session of its own, with the terminal that is standard input. */
+enum process_group { GROUP_BY_TERMINAL, GROUP_NEW, GROUP_KEEP, GROUP_SESSION };
 enum contain { CONTAIN_TREE, CONTAIN_CGROUP, CONTAIN_PIDNS, CONTAIN_AUTO };
 
 #define REWRITE_DROP 0xff
+
+/* The other program that we are called as (see names.h), and what it says. */
+struct called_as {
+	const struct guise *guise; /* NULL: none, we are treewrap */
+	const char *prefix;	   /* of its lines */
+	const char *quoted;	   /* the command's name in its lines */
+	bool verbose;		   /* in its way */
+};
 
 struct options {
 	/*
@@ -43,7 +56,11 @@ struct options {
 	int64_t kill_after_ns;
 	int64_t verify_for_ns; /* 0: for ever */
 	int64_t linger_ns;
-	bool stop_main_only;
+	enum scope stop_to; /* polite signals, as long as the command is there */
+	/* What each polite signal has in place of kill_after_ns while the command is
+	 * there; when it has ended, what is left starts from the first signal. 0: none */
+	int64_t command_time_ns;
+	uint64_t ask_to_end; /* these, forwarded, let that time begin; bit N-1 */
 	enum leftovers leftovers;
 
 	bool watch_stdin;
@@ -69,7 +86,12 @@ struct options {
 	int status_fd; /* -1: none */
 	unsigned verbose;
 	bool tell_reaped;
+
+	struct called_as as;
 };
+
+/* What treewrap does without options. */
+void options_default(struct options *opt);
 
 /*
  * Reads ARGC and ARGV into OPT. Bad input ends the process with one line on

@@ -1,6 +1,7 @@
 /* Promises: the status of README.md's table, row by row, and 0 for nothing but success.
  */
 #include "outcome.h"
+#include "names.h"
 
 #include <signal.h>
 
@@ -32,6 +33,8 @@ struct outcome outcome_of(const struct options *opt, const struct ending *ending
 		return (struct outcome){STATUS_FAILED, 0};
 	if (ending->cause == CAUSE_EXEC_FAILED)
 		return (struct outcome){ending->status, 0};
+	if (opt->as.guise != NULL && ending->command_ended)
+		return opt->as.guise->outcome(opt, ending, pid_1);
 	if (ending->was_asked && !(opt->preserve_status && ending->command_ended))
 		outcome = (struct outcome){ending->cause == CAUSE_TIMEOUT ? STATUS_TIMEOUT
 									  : STATUS_WATCH,

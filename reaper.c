@@ -109,6 +109,12 @@ static void stop_shim(struct reaper *r, int signo)
 		signal_shim(r, SIGSTOP);
 }
 
+void reaper_tell(const struct reaper *r, enum happening what, int number, int how)
+{
+	if (r->opt->as.guise != NULL)
+		r->opt->as.guise->tell(r->opt, r->status, what, number, how);
+}
+
 /* ---- stopping ---- */
 
 static void raise_priority(const struct privs *privs)
@@ -147,8 +153,8 @@ static void find_tree(struct reaper *r)
 	}
 }
 
-/* SIGNO and SIGCONT to everything, parents first, each process once. */
-static unsigned signal_tree_politely(struct reaper *r, int signo)
+/* SIGNO and SIGCONT to everything (in GROUP), parents first, each process once. */
+static unsigned signal_tree_politely(struct reaper *r, int signo, pid_t group)
 {
 	unsigned from = 0;
 	unsigned reached = 0;
@@ -156,7 +162,7 @@ static unsigned signal_tree_politely(struct reaper *r, int signo)
 	find_tree(r);
 	privs_use(r->privs, PRIVILEGE_KILL, true);
 	for (int walk = 0; walk < POLITE_WALKS_MAX && from < r->tree->count; walk++) {
-		reached += tree_signal(r->tree, from, signo, NULL, true, ANY_GROUP);
+		reached += tree_signal(r->tree, from, signo, NULL, true, group);
 		from = r->tree->count;
 		/* Those that were forked or changed their parent meanwhile. */
 		tree_walk_on(r->tree);
@@ -180,9 +186,14 @@ static unsigned signal_politely(struct reaper *r)
 {
 	const int signo = r->opt->ladder[r->rung];
 
-	if (r->opt->stop_main_only && r->command_runs)
+	if (!r->command_runs)
+		return signal_tree_politely(r, signo, ANY_GROUP);
+	reaper_tell(r, SIGNAL_SENT, signo, 0);
+	if (r->opt->stop_to == TO_MAIN)
 		return signal_command_politely(r, signo);
-	return signal_tree_politely(r, signo);
+	return signal_tree_politely(r, signo,
+				    r->opt->stop_to == TO_GROUP ? getpgid(r->command.pid)
+								: ANY_GROUP);
 }
 
 /*
@@ -271,7 +282,7 @@ static void enter_stopping(struct reaper *r)
 {
 	if (!r->ending.was_asked)
 		r->ending.had_to_stop_leftovers = true;
-	if (r->opt->ladder_length == 0) {
+	if (r->rung >= r->opt->ladder_length) {
 		enter(r, KILLING);
 		return;
 	}
@@ -279,7 +290,10 @@ static void enter_stopping(struct reaper *r)
 	const unsigned reached = signal_politely(r);
 	if (r->rung > 0)
 		status_escalate(r->status, r->opt->ladder[r->rung], reached);
-	r->phase_ends_at = clock_after(clock_now_ns(), r->opt->kill_after_ns);
+	r->phase_ends_at = clock_after(clock_now_ns(),
+				       r->command_runs && r->opt->command_time_ns != 0
+					       ? r->opt->command_time_ns
+					       : r->opt->kill_after_ns);
 }
 
 /* Tells of the stop of so many PROCESSES, once. */
@@ -304,6 +318,8 @@ static void enter_killing(struct reaper *r)
 				    ? clock_after(now, r->opt->verify_for_ns)
 				    : NEVER;
 	r->pardon_at = clock_after(now, PARDON_NS);
+	if (r->command_runs)
+		reaper_tell(r, SIGNAL_SENT, SIGKILL, 0);
 	const unsigned reached = kill_round(r);
 	tell_stop(r, reached);
 	status_escalate(r->status, SIGKILL, reached);
@@ -394,6 +410,27 @@ static void pass_to_command(struct reaper *r, const struct arrived *arrived)
 		status_signal(r->status, forwarded.signo, arrived->sender, forwarded.to);
 }
 
+/*
+ * SIGNO, which has been forwarded, asks the command to end: it must be able to, even if
+ * it is stopped, and has no more than its time for it. Then comes SIGKILL.
+ */
+static void ask_to_end(struct reaper *r, int signo)
+{
+	const struct arrived cont = {.signo = SIGCONT, .code = SI_USER};
+
+	if ((r->opt->ask_to_end >> (signo - 1) & 1) == 0 || !r->command_runs ||
+	    r->phase != RUNNING)
+		return;
+	if (r->opt->forward_to != TO_MAIN)
+		pass_to_command(r, &cont);
+	const int64_t end = clock_after(clock_now_ns(), r->opt->command_time_ns);
+	if (end == NEVER || r->rung > 0)
+		return;
+	r->rung = r->opt->ladder_length;
+	if (end < r->timeout_at)
+		r->timeout_at = end;
+}
+
 bool reaper_is_stopped_by(const struct reaper *r, int signo)
 {
 	return (r->opt->stop_on >> (signo - 1) & 1) != 0;
@@ -420,10 +457,13 @@ static bool is_stale_cont(const struct reaper *r, const struct arrived *arrived)
 /* A signal came to treewrap, here or by the shim. */
 static void receive(struct reaper *r, const struct arrived *arrived)
 {
-	if (reaper_is_stopped_by(r, arrived->signo) && r->phase < STOPPING)
+	if (reaper_is_stopped_by(r, arrived->signo) && r->phase < STOPPING) {
 		reaper_stop(r, CAUSE_SIGNAL);
-	else if (!is_stale_cont(r, arrived))
+	} else if (!is_stale_cont(r, arrived)) {
+		reaper_tell(r, SIGNAL_RECEIVED, arrived->signo, 0);
 		pass_to_command(r, arrived);
+		ask_to_end(r, arrived->signo);
+	}
 }
 
 static void take_signals(struct reaper *r)
@@ -475,6 +515,10 @@ static void command_ended(struct reaper *r, const siginfo_t *info)
 		ending->signo = info->si_status;
 		ending->core = info->si_code == CLD_DUMPED;
 	}
+	reaper_tell(r, COMMAND_ENDED, info->si_pid,
+		    ending->signo != 0 ? -ending->signo : ending->exit_code);
+	if (ending->core)
+		reaper_tell(r, COMMAND_DUMPED, info->si_pid, 0);
 }
 
 static void child_changed(struct reaper *r, const siginfo_t *info)
@@ -508,6 +552,8 @@ static void child_changed(struct reaper *r, const siginfo_t *info)
 	if (r->phase == KILLING && info->si_code == CLD_KILLED &&
 	    info->si_status == SIGKILL)
 		r->ending.killed++;
+	const int how = info->si_code == CLD_EXITED ? info->si_status : -info->si_status;
+	reaper_tell(r, CHILD_ENDED, info->si_pid, how);
 	if (is_command)
 		command_ended(r, info);
 	else if (r->opt->tell_reaped)
@@ -551,7 +597,9 @@ static void look_at_children(struct reaper *r)
 	 */
 	if (r->childless && !tree_is_populated(r->tree))
 		enter(r, GONE);
-	else if (ran && !r->command_runs && r->phase == RUNNING)
+	else if (ran && !r->command_runs &&
+		 (r->phase == RUNNING ||
+		  (r->phase == STOPPING && r->opt->command_time_ns != 0)))
 		deal_with_leftovers(r);
 }
 
@@ -562,6 +610,7 @@ static void phase_is_over(struct reaper *r)
 	switch (r->phase) {
 	case DRAINING:
 		status_stop(r->status, r->ending.cause, r->ending.leftovers);
+		r->rung = 0;
 		enter(r, STOPPING);
 		break;
 	case STOPPING:

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "control.h"
 #include "forward.h"
+#include "names.h"
 #include "reaper.h"
 
 #include <poll.h>
@@ -86,6 +87,9 @@ void reaper_use_callers_rights(const struct reaper *r, bool on);
 
 /* Does SIGNO stop the tree (--stop-on)? */
 bool reaper_is_stopped_by(const struct reaper *r, int signo);
+
+/* Tells the guise, if we are called by another name. */
+void reaper_tell(const struct reaper *r, enum happening what, int number, int how);
 
 /* CAUSE stops the tree, unless it is being stopped already. */
 void reaper_stop(struct reaper *r, enum cause cause);

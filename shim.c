@@ -21,6 +21,7 @@
 #include "descriptor.h"
 #include "let_go.h"
 #include "link.h"
+#include "names.h"
 #include "options.h"
 #include "outcome.h"
 #include "pidns.h"
@@ -555,9 +556,11 @@ int main(int argc, char **argv)
 	struct outcome outcome;
 	struct privs privs;
 
-	options_parse(&opt, argc, argv);
+	names_parse(&opt, argc, argv);
 	signals_take(&inherited);
 	status_open(&status, &opt);
+	if (opt.as.guise != NULL)
+		opt.as.guise->prepare(&opt, &inherited, &status);
 	if (!watches_open(&watches, &opt, &status))
 		return end_before_start(&opt, &status);
 	tree.proc = tree.own_children = tree.outside = -1;

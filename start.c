@@ -7,6 +7,7 @@
 #include "kernel.h"
 #include "let_go.h"
 #include "link.h"
+#include "names.h"
 #include "privs.h"
 #include "run.h"
 #include "wait.h"
@@ -177,7 +178,11 @@ static void say_failure(struct reaper *r, const struct failure *failure)
 	r->ending.cause = CAUSE_EXEC_FAILED;
 	r->ending.error = failure->error;
 	r->ending.status = failure->status;
-	if (failure->step != NULL)
+	if (failure->step == NULL && failure->status != STATUS_FAILED &&
+	    r->opt->as.guise != NULL)
+		r->ending.status =
+			r->opt->as.guise->cannot_run(r->opt, failure, r->status);
+	else if (failure->step != NULL)
 		say(r->status, "cannot run '%s': %s: %s", r->opt->name, failure->step,
 		    strerror(failure->error));
 	else if (failure->status == STATUS_NOT_FOUND)
@@ -225,14 +230,16 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 	const char *blindness = r->opt->verbose > 0 ? tree_blindness(r->tree) : NULL;
 	if (blindness != NULL)
 		say_more(r->status, "%s", blindness);
-	if (runs)
+	if (runs) {
+		reaper_tell(r, COMMAND_STARTED, r->command.pid, 0);
 		status_start(r->status, r->opt,
 			     r->control != NULL ? r->control->name : NULL, r->contain,
 			     r->front, tree_number_outside(r->tree, r->command.pid));
-	else if (decided)
+	} else if (decided) {
 		say_failure(r, &failure);
-	else
+	} else {
 		look_at_what_came_first(r);
+	}
 	if (r->early_stop && (runs || !decided))
 		reaper_stop(r, CAUSE_SIGNAL);
 	/* Its death may have been told before we asked for it. */

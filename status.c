@@ -111,6 +111,7 @@ void status_open(struct status *status, const struct options *opt)
 	status->link = -1;
 	status->patient = true;
 	status->verbose = opt->verbose;
+	status->prefix = opt->as.prefix != NULL ? opt->as.prefix : PREFIX;
 	status->events = (struct sink){opt->status_fd, SINK_UNKNOWN};
 	status->start_ns = clock_now_ns();
 	if (opt->status_fd < 0)
@@ -148,9 +149,10 @@ void say_for(struct status *status, const char *line)
 static void say_list(struct status *status, const char *format, va_list args)
 {
 	struct link_message message = {.type = LINK_SAY};
-	const size_t prefix = strlen(PREFIX);
+	/* Less than a half: the longest names are cut before. */
+	const size_t prefix = strlen(status->prefix);
 
-	memcpy(message.text, PREFIX, prefix);
+	memcpy(message.text, status->prefix, prefix);
 	/* Room for a newline; a longer message is cut. */
 	vsnprintf(message.text + prefix, sizeof(message.text) - prefix - 1, format, args);
 	/* A name may hold anything, but is to stay on its line and off the terminal. */

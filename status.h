@@ -45,7 +45,8 @@ struct status {
 	int link;
 	bool patient; /* a message may still wait for its reader */
 	unsigned verbose;
-	int64_t start_ns; /* when the command was started */
+	const char *prefix; /* of messages */
+	int64_t start_ns;   /* when the command was started */
 
 	struct sink events;
 	size_t pending_length;
