@@ -274,7 +274,7 @@ build-packages:
 
 test-packages:
 	@sh packages.sh python3 python3-pytest python3-pytest-xdist python3-jsonschema \
-		bash util-linux procps tmux less mandoc strace mount
+		bash util-linux procps tmux less mandoc strace mount coreutils dumb-init tini
 	@command -v node >/dev/null || sh packages.sh nodejs
 
 e2e-packages:

@@ -164,6 +164,9 @@ static void prepare(const struct options *opt, struct inherited *inherited,
 	if (ioctl(STDIN_FILENO, TIOCNOTTY) < 0 && opt->as.verbose)
 		say(status, "Unable to detach from controlling tty (errno=%d %s).", errno,
 		    strerror(errno));
+	if (!isatty(STDIN_FILENO) && opt->as.verbose)
+		say(status, "Unable to attach to controlling tty (errno=%d %s).", errno,
+		    strerror(errno));
 }
 
 static int cannot_run(const struct options *opt, const struct failure *failure,

@@ -466,6 +466,15 @@ static void receive(struct reaper *r, const struct arrived *arrived)
 	}
 }
 
+/*
+ * The shim is what people signal, if there is one. But a program that we are called as is
+ * its command's parent, and gets what that sends to its parent.
+ */
+static bool is_for_us(const struct reaper *r, const struct arrived *arrived)
+{
+	return r->link < 0 || (r->opt->as.guise != NULL && arrived->sender != r->shim);
+}
+
 static void take_signals(struct reaper *r)
 {
 	struct arrived arrived;
@@ -473,7 +482,7 @@ static void take_signals(struct reaper *r)
 	for (int i = 0; i < SIGNALS_PER_TURN && signals_read(r->signals, &arrived); i++) {
 		if (arrived.signo == SIGCHLD)
 			r->more_to_reap = true;
-		else if (r->link < 0) /* else: the shim is what people signal */
+		else if (is_for_us(r, &arrived))
 			receive(r, &arrived);
 	}
 }
