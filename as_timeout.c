@@ -92,7 +92,7 @@ _Noreturn static void bad_usage(const char *called)
 	exit(STATUS_FAILED);
 }
 
-/* What FORMAT makes of WORD, quoted. */
+/* WORD, quoted, between BEFORE and AFTER. */
 _Noreturn static void bad_word(const char *called, const char *before, const char *word,
 			       const char *after)
 {
@@ -138,7 +138,7 @@ static int64_t duration(const char *called, const char *word)
 	if (ns >= (double)NEVER)
 		return NEVER;
 	const int64_t whole = (int64_t)ns;
-	return whole < ns ? whole + 1 : whole;
+	return (double)whole < ns ? whole + 1 : whole;
 }
 
 /* 0 too, which only asks whether there is somebody. */
@@ -171,12 +171,13 @@ static void put_signal_name(int signo, char name[SIGNAL_NAME_SIZE])
 
 	signal_name(signo, full);
 	/* In the upper half real-time signals are counted from the end. */
-	if (signo == 0)
-		strcpy(name, "EXIT");
-	else if (signo > 49)
-		sprintf(name, signo == 64 ? "RTMAX" : "RTMAX-%d", 64 - signo);
+	if (signo > 49 && signo < SIGNAL_MAX)
+		snprintf(name, SIGNAL_NAME_SIZE, "RTMAX-%d", SIGNAL_MAX - signo);
 	else
-		strcpy(name, full + strlen("SIG"));
+		snprintf(name, SIGNAL_NAME_SIZE, "%s",
+			 signo == 0	       ? "EXIT"
+			 : signo == SIGNAL_MAX ? "RTMAX"
+					       : full + strlen("SIG"));
 }
 
 /* ---- the command line ---- */
