@@ -111,7 +111,8 @@ static void stop_shim(struct reaper *r, int signo)
 
 void reaper_tell(const struct reaper *r, enum happening what, int number, int how)
 {
-	if (r->opt->as.guise != NULL)
+	/* (Why a command could not be run has been told; how it ended is ours alone.) */
+	if (r->opt->as.guise != NULL && r->ending.cause != CAUSE_EXEC_FAILED)
 		r->opt->as.guise->tell(r->opt, r->status, what, number, how);
 }
 

@@ -230,16 +230,16 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 	const char *blindness = r->opt->verbose > 0 ? tree_blindness(r->tree) : NULL;
 	if (blindness != NULL)
 		say_more(r->status, "%s", blindness);
-	if (runs) {
+	if (decided)
 		reaper_tell(r, COMMAND_STARTED, r->command.pid, 0);
+	if (runs)
 		status_start(r->status, r->opt,
 			     r->control != NULL ? r->control->name : NULL, r->contain,
 			     r->front, tree_number_outside(r->tree, r->command.pid));
-	} else if (decided) {
+	else if (decided)
 		say_failure(r, &failure);
-	} else {
+	else
 		look_at_what_came_first(r);
-	}
 	if (r->early_stop && (runs || !decided))
 		reaper_stop(r, CAUSE_SIGNAL);
 	/* Its death may have been told before we asked for it. */

@@ -424,6 +424,32 @@ def test_dumb_init_at_ctrl_c():
         assert status == 4 and screen.count(b"got") == 1, screen
 
 
+# From a shell without job control timeout is not in the foreground: what reads there stops.
+@pytest.mark.parametrize("script, keys, expected", [
+    ("timeout .4 sh -c 'echo ready; read x; echo got-$x'; echo status-$?", b"word\n", b"status-124"),
+    ("timeout --foreground 9 sh -c 'echo ready; read x; echo got-$x'; echo status-$?", b"word\n",
+     b"got-word\r\nstatus-0"),
+    ("timeout --foreground 9 sh -c 'trap \"echo got; exit 4\" INT; echo ready; sleep 3'; "
+     "echo status-$?", b"\x03", b"got\r\nstatus-4"),
+    ("exec timeout 9 sh -c 'trap \"echo got; exit 4\" INT; echo ready; sleep 3'", b"\x03", b"got"),
+    ("exec timeout -v 9 sh -c 'echo ready; exec sleep 3'", b"\x03", b"sending signal INT"),
+    ("exec timeout -k .1 9 sh -c 'trap \"\" INT; echo ready; sleep 3'", b"\x03", b""),
+    ("exec timeout .4 sh -c 'echo ready; sleep 3'", b"\x1a", b""),
+])
+def test_timeout_in_a_terminal(tmp_path, script, keys, expected):
+    found = []
+    for program in (GNU, tw.TREEWRAP):
+        directory = tmp_path / os.path.basename(program)
+        directory.mkdir()
+        (directory / "timeout").symlink_to(program)
+        full = "PATH=%s:$PATH; trap : INT; %s" % (directory, script)
+        found.append(in_terminal("/bin/bash", "bash", ["-c", full],
+                                 lambda pid, fd: os.write(fd, keys)))
+    # (The two lines that a key makes come in any order.)
+    assert found[0][0] == found[1][0] and sorted(found[0][1]) == sorted(found[1][1]), found
+    assert expected in found[1][1]
+
+
 @pytest.mark.parametrize("signo", ["TSTP", "TTIN", "TTOU"])
 def test_dumb_init_stops_and_goes_on(tmp_path, mark, signo):
     for program in (original("dumb-init"), tw.TREEWRAP):
