@@ -47,12 +47,13 @@ static const struct option long_options[] = {
 
 static void add_rewrite(struct options *opt, const char *word)
 {
-	int from, to;
+	char *colon, *end = NULL;
+	const long from = strtol(word, &colon, 10);
+	const long to = *colon == ':' ? strtol(colon + 1, &end, 10) : -1;
 
 	/* What follows the second number is nobody's business, in dumb-init too. */
-	/* NOLINTNEXTLINE(cert-err34-c): what does not fit is out of range as well */
-	if (sscanf(word, "%d:%d", &from, &to) == 2 && from >= 1 &&
-	    from <= REWRITABLE_MAX && to >= 0 && to <= REWRITABLE_MAX) {
+	if (from >= 1 && from <= REWRITABLE_MAX && to >= 0 && to <= REWRITABLE_MAX &&
+	    end != colon + 1) {
 		opt->rewrite[from] = to == 0 ? REWRITE_DROP : (uint8_t)to;
 		return;
 	}

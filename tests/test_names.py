@@ -350,8 +350,8 @@ def test_nobody_reads_the_diagnostics(tmp_path, mark):
     tw.assert_nothing_left(mark)
 
 
-GROUPS = "import os; print(os.getpgrp() == os.getppid(), os.getpgrp() == int(os.environ['CALLER'])" \
-         ", os.getsid(0) == os.getpid(), os.getsid(0) == int(os.environ['SESSION']))"
+GROUPS = "import os; print(os.getpgrp() == os.getppid(), " \
+         "os.getpgrp() == int(os.environ['CALLER']), os.getsid(0) == os.getpid(), os.getsid(0) == int(os.environ['SESSION']))"
 
 
 @pytest.mark.parametrize("name, args", [("timeout", ["9"]), ("timeout", ["--foreground", "9"]),
@@ -439,13 +439,15 @@ def test_dumb_init_at_ctrl_c():
 
 # From a shell without job control timeout is not in the foreground: what reads there stops.
 @pytest.mark.parametrize("script, keys, expected", [
-    ("timeout .4 sh -c 'echo ready; read x; echo got-$x'; echo status-$?", b"word\n", b"status-124"),
+    ("timeout .4 sh -c 'echo ready; read x; echo got-$x'; echo status-$?", b"word\n",
+     b"status-124"),
     ("timeout --foreground 9 sh -c 'echo ready; read x; echo got-$x'; echo status-$?", b"word\n",
      b"got-word\r\nstatus-0"),
     ("timeout --foreground 9 sh -c 'trap \"echo got; exit 4\" INT; echo ready; sleep 3'; "
      "echo status-$?", b"\x03", b"got\r\nstatus-4"),
     ("exec timeout 9 sh -c 'trap \"echo got; exit 4\" INT; echo ready; sleep 3'", b"\x03", b"got"),
-    ("exec timeout -v 9 sh -c 'trap \"sleep .3; exit 4\" INT; echo ready; sleep 3'", b"\x03", b"sending signal INT"),
+    ("exec timeout -v 9 sh -c 'trap \"sleep .3; exit 4\" INT; echo ready; sleep 3'", b"\x03",
+     b"sending signal INT"),
     ("exec timeout -k .1 9 sh -c 'trap \"\" INT; echo ready; sleep 3'", b"\x03", b""),
     ("exec timeout .4 sh -c 'echo ready; sleep 3'", b"\x1a", b""),
 ])
@@ -459,8 +461,9 @@ def test_timeout_in_a_terminal(tmp_path, script, keys, expected):
         found.append(in_terminal("/bin/bash", "bash", ["-c", full],
                                  lambda pid, fd: os.write(fd, keys)))
     # (From the original the command may get the terminal's signal a second time.)
-    assert found[0][0] == found[1][0] and set(found[0][1].split()) == set(found[1][1].split()), found
-    assert expected in found[1][1]
+    (theirs, their_screen), (ours, our_screen) = found
+    assert ours == theirs and set(our_screen.split()) == set(their_screen.split()), found
+    assert expected in our_screen
 
 
 @pytest.mark.parametrize("signo", ["TSTP", "TTIN", "TTOU"])
@@ -499,7 +502,8 @@ def test_dumb_inits_variables(tmp_path, mark, variables, first):
 def test_help(tmp_path, name, options):
     status, out, err = Called(tmp_path, tw.TREEWRAP, name, ["--help"]).end()
     text = out or b"\n".join(err)
-    assert status == 0 and set(options.split()) <= set(re.findall(r"--?[a-z-]+", text.decode(), re.I))
+    assert status == 0
+    assert set(options.split()) <= set(re.findall(r"--?[A-Za-z-]+", text.decode()))
     # As with the original, standard output for one, standard error for the other.
     assert (out == b"") == (name == "dumb-init")
 
@@ -572,7 +576,8 @@ def test_install_names(tmp_path):
 SUITE = r"""
 ok=0 bad=0
 check() { want=$1; shift; "$@" >>log 2>&1 </dev/null; got=$?
-          if [ $got = $want ]; then ok=$((ok + 1)); else bad=$((bad + 1)); echo "$got not $want: $*"; fi; }
+          if [ $got = $want ]; then ok=$((ok + 1))
+          else bad=$((bad + 1)); echo "$got not $want: $*"; fi; }
 for i in $(seq 10); do
     check 0 timeout 10 true
     check 1 timeout 10 false
