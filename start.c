@@ -192,6 +192,18 @@ static void say_failure(struct reaper *r, const struct failure *failure)
 		    failure->reason != NULL ? failure->reason : strerror(failure->error));
 }
 
+/* It is decided: the command RUNS, or cannot because of FAILURE. */
+static void tell_of_exec(struct reaper *r, bool runs, const struct failure *failure)
+{
+	reaper_tell(r, COMMAND_STARTED, r->command.pid, 0);
+	if (runs)
+		status_start(r->status, r->opt,
+			     r->control != NULL ? r->control->name : NULL, r->contain,
+			     r->front, tree_number_outside(r->tree, r->command.pid));
+	else
+		say_failure(r, failure);
+}
+
 /* The exec had to be given up: see why, before the loop finds the command dead. */
 static void look_at_what_came_first(struct reaper *r)
 {
@@ -231,13 +243,7 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 	if (blindness != NULL)
 		say_more(r->status, "%s", blindness);
 	if (decided)
-		reaper_tell(r, COMMAND_STARTED, r->command.pid, 0);
-	if (runs)
-		status_start(r->status, r->opt,
-			     r->control != NULL ? r->control->name : NULL, r->contain,
-			     r->front, tree_number_outside(r->tree, r->command.pid));
-	else if (decided)
-		say_failure(r, &failure);
+		tell_of_exec(r, runs, &failure);
 	else
 		look_at_what_came_first(r);
 	if (r->early_stop && (runs || !decided))
