@@ -252,7 +252,7 @@ static void parse(struct options *opt, int argc, char **argv)
 	names_begin(opt, &as_timeout, prefix);
 	opt->ladder[0] = SIGTERM;
 	opt->process_group = GROUP_KEEP;
-	opt->stop_to = opt->forward_to = TO_GROUP;
+	opt->stop_to = opt->forward_to = TO_SHIM_GROUP;
 	while ((option = getopt_long(argc, argv, "+k:s:fpv", long_options, NULL)) != -1)
 		take_option(opt, option, called);
 	if (argc - optind < 2)
@@ -278,7 +278,7 @@ static void prepare(const struct options *opt, struct inherited *inherited,
 			    signal_bit(SIGTTIN) | signal_bit(SIGTTOU),
 		    signal_bit(SIGCHLD));
 	/* The command joins us. A session's leader, who may not, leads a group. */
-	if (opt->stop_to == TO_GROUP)
+	if (opt->stop_to == TO_SHIM_GROUP)
 		setpgid(0, 0);
 }
 
@@ -302,7 +302,7 @@ static struct outcome outcome(const struct options *opt, const struct ending *en
 		return (struct outcome){own, pid_1 ? 0 : signo};
 	/* timeout's own SIGKILL is for its group, and that is where it is itself. */
 	if (signo == SIGKILL)
-		return (struct outcome){own, opt->stop_to == TO_GROUP && !pid_1 &&
+		return (struct outcome){own, opt->stop_to == TO_SHIM_GROUP && !pid_1 &&
 							     ending->killed > 0
 						     ? SIGKILL
 						     : 0};

@@ -40,6 +40,13 @@ static void forward_to_group(const struct forwarding *f, int signo, siginfo_t *i
 		forward_to_tree(f, signo, info, getpgid(f->command->pid));
 }
 
+static void forward_to_shim_group(const struct forwarding *f, int signo, siginfo_t *info)
+{
+	if (getpgid(f->command->pid) != f->shim_group)
+		forward_to_main(f, signo, info);
+	forward_to_tree(f, signo, info, f->shim_group);
+}
+
 bool forward_is_by_terminal(int signo)
 {
 	static const int by_terminal[] = {SIGINT,  SIGQUIT, SIGTSTP, SIGHUP,
@@ -99,6 +106,8 @@ bool forward(const struct forwarding *f, const struct arrived *arrived,
 		forward_to_main(f, signo, value);
 	else if (to == TO_GROUP)
 		forward_to_group(f, signo, value);
+	else if (to == TO_SHIM_GROUP)
+		forward_to_shim_group(f, signo, value);
 	else
 		forward_to_tree(f, signo, value, ANY_GROUP);
 	*forwarded = (struct forwarded){signo, to};

@@ -26,7 +26,9 @@
 #define STATUS_NOT_FOUND 127
 #define STATUS_WATCH	 129
 
-enum scope { TO_MAIN, TO_GROUP, TO_TREE };
+/* TO_SHIM_GROUP: the command, and those of the tree that are in the shim's process group,
+ * where the command is too unless it has left it. */
+enum scope { TO_MAIN, TO_GROUP, TO_TREE, TO_SHIM_GROUP };
 enum leftovers { LEFTOVERS_STOP, LEFTOVERS_WAIT, LEFTOVERS_LEAVE, LEFTOVERS_FAIL };
 /* GROUP_SESSION: a session of its own, with the terminal that is standard input. */
 enum process_group { GROUP_BY_TERMINAL, GROUP_NEW, GROUP_KEEP, GROUP_SESSION };

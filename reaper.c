@@ -190,11 +190,13 @@ static unsigned signal_politely(struct reaper *r)
 	if (!r->command_runs)
 		return signal_tree_politely(r, signo, ANY_GROUP);
 	reaper_tell(r, SIGNAL_SENT, signo, 0);
+	if (r->opt->stop_to == TO_TREE)
+		return signal_tree_politely(r, signo, ANY_GROUP);
 	if (r->opt->stop_to == TO_MAIN)
 		return signal_command_politely(r, signo);
-	return signal_tree_politely(r, signo,
-				    r->opt->stop_to == TO_GROUP ? getpgid(r->command.pid)
-								: ANY_GROUP);
+	const bool has_left = getpgid(r->command.pid) != r->shim_group;
+	return (has_left ? signal_command_politely(r, signo) : 0) +
+	       signal_tree_politely(r, signo, r->shim_group);
 }
 
 /*

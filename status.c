@@ -258,7 +258,7 @@ const char *cause_name(enum cause cause)
 
 static const char *scope_name(enum scope scope)
 {
-	return scope == TO_MAIN ? "main" : scope == TO_GROUP ? "group" : "tree";
+	return scope == TO_MAIN ? "main" : scope == TO_TREE ? "tree" : "group";
 }
 
 const char *contain_name(enum contain contain)

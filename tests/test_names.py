@@ -307,6 +307,23 @@ def test_signals_to_timeout(tmp_path, mark, options, signo, script):
     assert ours == theirs
 
 
+@pytest.mark.parametrize("how", ["timeout", "TERM", "ALRM"])
+def test_timeout_in_timeout(tmp_path, mark, how):
+    """The inner one has a group of its own: what the outer one sends is for it alone."""
+    def act(process):
+        time.sleep(0.1)
+        if how != "timeout":
+            process.send_signal(getattr(signal, "SIG" + how))
+
+    script = "trap 'echo ALRM' ALRM; trap 'echo TERM; exit 5' TERM; trap 'echo INT; exit 4' INT; " \
+             "echo ready; while :; do sleep 0.01; done"
+    for signo in ("ALRM", "HUP"):
+        args = ["-s", signo, ".3" if how == "timeout" else "9", "timeout", "-s", "INT", "9",
+                *sh(script)]
+        (theirs, _), (ours, _) = both(tmp_path, "timeout", args, mark, act)
+        assert ours == theirs
+
+
 @pytest.mark.parametrize("name, args", [("timeout", ["9"]), ("timeout", ["--foreground", "9"]),
                                         ("timeout", ["-s", "USR1", "9"]), ("dumb-init", []),
                                         ("dumb-init", ["-c"])])
