@@ -321,7 +321,8 @@ def test_timeout_in_timeout(tmp_path, mark, how):
         args = ["-s", signo, ".3" if how == "timeout" else "9", "timeout", "-s", "INT", "9",
                 *sh(script)]
         (theirs, _), (ours, _) = both(tmp_path, "timeout", args, mark, act)
-        assert ours == theirs
+        # (Whether the shell has something to say of its sleep(1) is chance.)
+        assert ours[:2] == theirs[:2]
 
 
 @pytest.mark.parametrize("name, args", [("timeout", ["9"]), ("timeout", ["--foreground", "9"]),
@@ -368,7 +369,8 @@ def test_nobody_reads_the_diagnostics(tmp_path, mark):
 
 
 GROUPS = "import os; print(os.getpgrp() == os.getppid(), " \
-         "os.getpgrp() == int(os.environ['CALLER']), os.getsid(0) == os.getpid(), os.getsid(0) == int(os.environ['SESSION']))"
+         "os.getpgrp() == int(os.environ['CALLER']), os.getsid(0) == os.getpid(), " \
+         "os.getsid(0) == int(os.environ['SESSION']))"
 
 
 @pytest.mark.parametrize("name, args", [("timeout", ["9"]), ("timeout", ["--foreground", "9"]),
