@@ -57,7 +57,7 @@ static void add_rewrite(struct options *opt, const char *word)
 		opt->rewrite[from] = to == 0 ? REWRITE_DROP : (uint8_t)to;
 		return;
 	}
-	fprintf(stderr,
+	dprintf(STDERR_FILENO,
 		"Usage: -r option takes <signum>:<signum>, where <signum> is between 1 "
 		"and %d.\n"
 		"This option can be specified multiple times.\n"
@@ -70,10 +70,10 @@ static void take_option(struct options *opt, int option, char **argv)
 {
 	switch (option) {
 	case 'h':
-		fprintf(stderr, usage, argv[0]);
+		dprintf(STDERR_FILENO, usage, argv[0]);
 		exit(0);
 	case 'V':
-		fputs(version, stderr);
+		dprintf(STDERR_FILENO, "%s", version);
 		exit(0);
 	case 'v':
 		opt->as.verbose = true;
@@ -100,12 +100,12 @@ static void take_environment(struct options *opt)
 {
 	if (environment_says("DUMB_INIT_DEBUG", "1")) {
 		opt->as.verbose = true;
-		fputs(PREFIX "Running in debug mode.\n", stderr);
+		dprintf(STDERR_FILENO, PREFIX "Running in debug mode.\n");
 	}
 	if (environment_says("DUMB_INIT_SETSID", "0")) {
 		opt->process_group = GROUP_KEEP;
 		if (opt->as.verbose)
-			fputs(PREFIX "Not running in setsid mode.\n", stderr);
+			dprintf(STDERR_FILENO, PREFIX "Not running in setsid mode.\n");
 	}
 }
 
@@ -142,7 +142,7 @@ static void parse(struct options *opt, int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "+hvVcr:", long_options, NULL)) != -1)
 		take_option(opt, option, argv);
 	if (optind >= argc) {
-		fprintf(stderr,
+		dprintf(STDERR_FILENO,
 			"Usage: %s [option] program [args]\n"
 			"Try %s --help for full usage.\n",
 			argv[0], argv[0]);

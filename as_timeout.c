@@ -9,13 +9,17 @@
 #include "clock.h"
 #include "names.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <getopt.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define QUOTED_SIZE 512
@@ -62,13 +66,21 @@ static size_t escape(unsigned char c, bool utf8, char *to)
 {
 	static const char letters[] = "abtnvfr"; /* from 7, the bell, to 13 */
 
+	to[0] = '\\';
+	to[1] = (char)c;
 	if (c == '\\' || (c == '\'' && !utf8))
-		return (size_t)sprintf(to, "\\%c", c);
-	if (c >= 7 && c <= 13)
-		return (size_t)sprintf(to, "\\%c", letters[c - 7]);
-	if (c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8))
-		return (size_t)sprintf(to, "\\%03o", c);
-	*to = (char)c;
+		return 2;
+	if (c >= 7 && c <= 13) {
+		to[1] = letters[c - 7];
+		return 2;
+	}
+	if (c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8)) {
+		to[1] = (char)('0' + (c >> 6));
+		to[2] = (char)('0' + (c >> 3 & 7));
+		to[3] = (char)('0' + (c & 7));
+		return 4;
+	}
+	to[0] = (char)c;
 	return 1;
 }
 
@@ -78,17 +90,17 @@ static void quote(const char *word, char quoted[QUOTED_SIZE])
 	/* If the locale is not there it stays "C". */
 	setlocale(LC_CTYPE, "");
 	const bool utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-	size_t length = (size_t)sprintf(quoted, "%s", utf8 ? "\u2018" : "'");
+	size_t length = (size_t)snprintf(quoted, 8, "%s", utf8 ? "\u2018" : "'");
 
 	/* Ends: with WORD; what does not fit is cut. */
 	for (; *word != '\0' && length < QUOTED_SIZE - 8; word++)
 		length += escape((unsigned char)*word, utf8, quoted + length);
-	sprintf(quoted + length, "%s", utf8 ? "\u2019" : "'");
+	snprintf(quoted + length, 8, "%s", utf8 ? "\u2019" : "'");
 }
 
 _Noreturn static void bad_usage(const char *called)
 {
-	fprintf(stderr, "Try '%s --help' for more information.\n", called);
+	dprintf(STDERR_FILENO, "Try '%s --help' for more information.\n", called);
 	exit(STATUS_FAILED);
 }
 
@@ -99,7 +111,7 @@ _Noreturn static void bad_word(const char *called, const char *before, const cha
 	char quoted[QUOTED_SIZE];
 
 	quote(word, quoted);
-	fprintf(stderr, "%s: %s%s%s\n", called, before, quoted, after);
+	dprintf(STDERR_FILENO, "%s: %s%s%s\n", called, before, quoted, after);
 	bad_usage(called);
 }
 
@@ -121,19 +133,99 @@ static int unit_of(const char *word)
 	}
 }
 
+static int digit_of(char c, int base)
+{
+	const int digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+
+	return digit >= 0 && digit < base ? digit : base;
+}
+
+/* The digits and the point at *END, which is moved on. False if there is no digit. */
+static bool take_digits(const char **end, int base, double *value, bool *is_zero)
+{
+	double place = 0; /* of the next digit; 0: the point has not come */
+	bool found = false;
+
+	*value = 0;
+	*is_zero = true;
+	/* Ends: with the digits. */
+	for (;; (*end)++) {
+		const int digit = digit_of(**end, base);
+		if (**end == '.' && place == 0) {
+			place = 1;
+		} else if (digit < base) {
+			found = true;
+			*is_zero = *is_zero && digit == 0;
+			place /= base;
+			*value = place == 0 ? *value * base + digit
+					    : *value + digit * place;
+		} else {
+			return found;
+		}
+	}
+}
+
+/* An exponent at *END, if there is one, for VALUE. */
+static void take_exponent(const char **end, char letter, int base, double *value)
+{
+	const char *c = *end + 1;
+	int exponent = 0;
+
+	if ((**end | 0x20) != letter)
+		return;
+	const bool minus = *c == '-';
+	c += *c == '-' || *c == '+';
+	if (digit_of(*c, 10) == 10)
+		return;
+	for (; digit_of(*c, 10) < 10; c++)
+		if (exponent < 100000)
+			exponent = exponent * 10 + digit_of(*c, 10);
+	/* Ends early where nothing changes any more. */
+	for (; exponent > 0 && *value > 0 && *value <= DBL_MAX; exponent--)
+		*value = minus ? *value / base : *value * base;
+	*end = c;
+}
+
+/* As strtod(3) in the C locale, but that a number below 0 is none, and that one which is
+ * too small is not 0. False if there is no number at *END. */
+static bool take_number(const char **end, double *value)
+{
+	bool is_zero;
+
+	while (isspace((unsigned char)**end))
+		(*end)++;
+	const bool minus = **end == '-';
+	*end += **end == '-' || **end == '+';
+	if (strncasecmp(*end, "inf", 3) == 0) {
+		*end += strncasecmp(*end, "infinity", 8) == 0 ? 8 : 3;
+		*value = HUGE_VAL;
+		return !minus;
+	}
+	const char *hex = *end + 2;
+	if ((*end)[0] == '0' && ((*end)[1] | 0x20) == 'x' &&
+	    take_digits(&hex, 16, value, &is_zero)) {
+		*end = hex;
+		take_exponent(end, 'p', 2, value);
+	} else if (take_digits(end, 10, value, &is_zero)) {
+		take_exponent(end, 'e', 10, value);
+	} else {
+		return false;
+	}
+	if (*value == 0 && !is_zero)
+		*value = DBL_MIN;
+	return !minus || is_zero;
+}
+
 /* In nanoseconds, rounded up: too small is not 0, and too large is never. */
 static int64_t duration(const char *called, const char *word)
 {
-	char *end;
+	const char *end = word;
+	double number;
 
-	errno = 0;
-	const double number = strtod(word, &end);
+	const bool is_number = take_number(&end, &number);
 	const int unit = unit_of(end);
-	/* (What is not a number is not greater than anything.) */
-	if (end == word || !(number >= 0) || unit == 0)
+	if (!is_number || unit == 0)
 		bad_word(called, "invalid time interval ", word, "");
-	if (number == 0)
-		return errno == ERANGE ? 1 : 0;
 	const double ns = number * unit * NS_PER_S;
 	if (ns >= (double)NEVER)
 		return NEVER;
@@ -184,8 +276,8 @@ static void put_signal_name(int signo, char name[SIGNAL_NAME_SIZE])
 
 static void print_and_exit(const char *called, const char *format)
 {
-	if (printf(format, called) < 0 || fflush(stdout) == EOF) {
-		fprintf(stderr, "%s: write error: %s\n", called, strerror(errno));
+	if (dprintf(STDOUT_FILENO, format, called) < 0) {
+		dprintf(STDERR_FILENO, "%s: write error: %s\n", called, strerror(errno));
 		exit(STATUS_FAILED);
 	}
 	exit(0);

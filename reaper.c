@@ -365,8 +365,10 @@ void reaper_stop(struct reaper *r, enum cause cause)
 	if (r->phase >= (at_once ? KILLING : STOPPING))
 		return;
 	/* The command had ended by itself and its leftovers were on their way out: that
-	 * goes faster now, but it is not what ended the run. */
-	if (r->phase != DRAINING || r->opt->leftovers == LEFTOVERS_WAIT || at_once) {
+	 * goes faster now, but it is not what ended the run. Nor is it if there was none.
+	 */
+	if ((r->phase != DRAINING || r->opt->leftovers == LEFTOVERS_WAIT || at_once) &&
+	    r->ending.cause != CAUSE_EXEC_FAILED) {
 		r->ending.cause = cause;
 		r->ending.was_asked = true;
 	}
