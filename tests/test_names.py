@@ -478,7 +478,7 @@ def test_timeout_in_a_terminal(tmp_path, script, keys, expected):
         (directory / "timeout").symlink_to(program)
         full = "PATH=%s:$PATH; trap : INT; %s" % (directory, script)
         found.append(in_terminal("/bin/bash", "bash", ["-c", full],
-                                 lambda pid, fd: os.write(fd, keys)))
+                                 lambda pid, fd: time.sleep(0.2) or os.write(fd, keys)))
     # (From the original the command may get the terminal's signal a second time.)
     (theirs, their_screen), (ours, our_screen) = found
     assert ours == theirs and set(our_screen.split()) == set(their_screen.split()), found
@@ -488,17 +488,19 @@ def test_timeout_in_a_terminal(tmp_path, script, keys, expected):
 @pytest.mark.parametrize("signo", ["TSTP", "TTIN", "TTOU"])
 def test_dumb_init_stops_and_goes_on(tmp_path, mark, signo):
     for program in (original("dumb-init"), tw.TREEWRAP):
-        called = Called(tmp_path, program, "dumb-init",
-                        ["sh", "-c", "echo ready; while :; do sleep 0.01; done", mark])
+        # (It does not fork: whoever waits for its vfork(2), stopped before its exec, cannot stop.)
+        called = Called(tmp_path, program, "dumb-init", ["sh", "-c", "echo ready; read x", mark],
+                        stdin=subprocess.PIPE)
         called.ready()
-        command = [pid for pid in tw.marked(mark) if os.getsid(pid) == pid and
-                   tw.read_proc(pid, "cmdline").startswith(b"sh\0")][0]
+        command, = [pid for pid in tw.marked(mark)
+                    if tw.read_proc(pid, "cmdline").startswith(b"sh\0")]
         os.kill(called.process.pid, getattr(signal, "SIG" + signo))
         tw.until(lambda: tw.state(command) == "T" and tw.state(called.process.pid) == "T")
         os.kill(called.process.pid, signal.SIGCONT)
         tw.until(lambda: tw.state(command) != "T" and tw.state(called.process.pid) != "T")
         os.kill(called.process.pid, signal.SIGTERM)
         assert called.end()[0] == 143
+        called.process.stdin.close()
         tw.until(lambda: not tw.marked(mark))
 
 
