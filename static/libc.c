@@ -1,15 +1,17 @@
 /*
  * Stand-ins for parts of musl that treewrap needs little of: printf(3) to a buffer
- * without floating point, and an allocator for a handful of blocks that are kept to the
- * end. They are a seventh of the static program otherwise, and the allocator the first
- * thing that touches memory.
+ * without floating point, the name of the locale's letters, and an allocator for a
+ * handful of blocks that are kept to the end. They are a seventh of the static program
+ * otherwise, and the allocator the first thing that touches memory.
  *
  * Promises: what tests/static.c compares with libc's is the same. Does not promise: any
  * other conversion than %d %u %x %c %s %%, with a width (and 0 before it), a precision
  * for %s, and l, ll or z; nor that memory is ever given back.
  */
 #include <errno.h>
+#include <langinfo.h>
 #include <limits.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -181,6 +183,29 @@ int dprintf(int fd, const char *restrict format, ...)
 	const int length = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	return (int)write(fd, text, strlen(text)) < 0 ? -1 : length;
+}
+
+/* ---- the caller's locale, of which only the letters are of interest ---- */
+
+char *setlocale(int category, const char *name)
+{
+	(void)category, (void)name;
+	return NULL;
+}
+
+/* For CODESET, after setlocale(LC_CTYPE, ""): as glibc has it where that locale is there.
+ */
+char *nl_langinfo(nl_item item)
+{
+	static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+	const char *name = NULL;
+
+	(void)item;
+	for (size_t i = 0; i < 3 && (name == NULL || *name == '\0'); i++)
+		name = getenv(variables[i]);
+	const bool utf8 = name != NULL && (strcasestr(name, ".UTF-8") != NULL ||
+					   strcasestr(name, ".utf8") != NULL);
+	return (char *)(utf8 ? "UTF-8" : "ASCII");
 }
 
 /* ---- memory ---- */

@@ -7,13 +7,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define vsnprintf small_vsnprintf
-#define snprintf  small_snprintf
-#define dprintf	  small_dprintf
-#define malloc	  small_malloc
-#define calloc	  small_calloc
-#define realloc	  small_realloc
-#define free	  small_free
+#define vsnprintf   small_vsnprintf
+#define snprintf    small_snprintf
+#define dprintf	    small_dprintf
+#define malloc	    small_malloc
+#define calloc	    small_calloc
+#define realloc	    small_realloc
+#define free	    small_free
+#define setlocale   small_setlocale
+#define nl_langinfo small_nl_langinfo
 #include "../static/libc.c"
 #undef vsnprintf
 #undef snprintf
@@ -22,6 +24,8 @@
 #undef calloc
 #undef realloc
 #undef free
+#undef setlocale
+#undef nl_langinfo
 
 static unsigned long long state, compared;
 
