@@ -560,8 +560,8 @@ static void find(struct tree *tree, enum visit how)
 	/* Both end: every turn but the last adds a member, and there is room for so many.
 	 */
 	if (tree->own_children < 0) {
-		while (scan(tree, how))
-			continue;
+		while (scan(tree, how)) {
+		}
 		return;
 	}
 	do

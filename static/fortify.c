@@ -1,7 +1,7 @@
 /*
  * What Debian's libjansson.a calls, built with glibc's -D_FORTIFY_SOURCE, and musl does
- * not have. Promises what the functions without "chk" promise, and no checks: these are in
- * paths that treewrapctl does not take.
+ * not have. Promises what the functions without "chk" promise, and no checks: these are
+ * in paths that treewrapctl does not take.
  */
 #include <stdarg.h>
 #include <stdio.h>
