@@ -91,8 +91,15 @@ void privs_raise_priority(void)
 	const struct sched_param lowest_real_time = {.sched_priority = 1};
 
 	/* By system call: musl has only the name of it. */
-	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &lowest_real_time) < 0)
+	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO | SCHED_RESET_ON_FORK,
+		    &lowest_real_time) < 0)
 		setpriority(PRIO_PROCESS, 0, -20);
+}
+
+bool privs_are_ordinary(void)
+{
+	return syscall(SYS_sched_getscheduler, 0) == SCHED_OTHER &&
+	       getpriority(PRIO_PROCESS, 0) == 0;
 }
 
 void privs_seal(void)

@@ -36,10 +36,14 @@ void privs_use(const struct privs *privs, enum privilege privilege, bool on);
 /*
  * Raises this process's priority if it may, never a condition. Deadlines must hold, and
  * killing must win, among a thousand processes that fork as fast as they can: one that
- * waits for its turn with them comes seconds late. Not before the command has been born,
- * which would inherit it.
+ * waits for its turn with them comes seconds late. Children do not inherit it: they get
+ * an ordinary one.
  */
 void privs_raise_priority(void);
+
+/* True if a child of this process after privs_raise_priority() has the same priority that
+ * it would have had before. */
+bool privs_are_ordinary(void);
 
 /*
  * From here on no process of the same user can trace this one, or read or write its

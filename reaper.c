@@ -125,12 +125,6 @@ static void raise_priority(const struct privs *privs)
 	privs_use(privs, PRIVILEGE_NICE, false);
 }
 
-void reaper_get_ready(const struct reaper_setup *setup)
-{
-	raise_priority(setup->privs);
-	tree_open(setup->tree);
-}
-
 /*
  * Finds the tree, unless stop() has done so just now. If it will be killed anyway and may
  * be forking as fast as we walk, it is stopped on the way. (As PID 1, and in a cgroup,
@@ -646,7 +640,6 @@ static void look_at_clock(struct reaper *r)
 
 	if (now >= r->ready_at) {
 		r->ready_at = NEVER;
-		raise_priority(r->privs);
 		tree_open(r->tree);
 	}
 	if (now >= r->timeout_at) {

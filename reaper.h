@@ -46,14 +46,10 @@ struct outcome reaper_run(const struct reaper_setup *setup);
 #define REAPER_KEEPS_MORE (2 + WATCHES_MAX)
 
 /*
- * Most commands end soon, and leave nothing: a view of /proc, and a real-time priority of
- * the shim, would cost more than all the rest. So both processes get ready for more only
- * after this time, or when they have to.
+ * Most commands end soon, and leave nothing: to open a view of /proc would cost more than
+ * much of the rest. So both processes do it only after this time, or for the first walk.
  */
 #define READY_NS (10 * NS_PER_MS)
-
-/* Gets this process ready: raises its priority, opens SETUP's tree. */
-void reaper_get_ready(const struct reaper_setup *setup);
 
 /*
  * For shim and reaper, once the command has got all that is its: lets go of everything

@@ -294,7 +294,7 @@ static void guard(struct shim *shim, siginfo_t *info)
 		wait_for(-1, fds, 2, patience(shim));
 		if (clock_now_ns() >= shim->ready_at) {
 			shim->ready_at = NEVER;
-			reaper_get_ready(shim->setup);
+			tree_open(shim->setup->tree);
 		}
 		pass_on(shim);
 		/* First what the reaper has said: a SIGCONT is meant for the last stop.
@@ -481,6 +481,8 @@ static struct outcome be_shim(struct reaper_setup *setup)
 	close(birth.ends[1]);
 	shim.link = birth.ends[0];
 	shim.ready_at = clock_now_ns() + READY_NS;
+	/* Now that the reaper has been born without it; and not later, as there. */
+	privs_raise_priority();
 	reaper_settle(setup, &shim.link, 1);
 	guard(&shim, &info);
 	return outcome_of_reaper(&shim, &info);

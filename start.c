@@ -222,6 +222,11 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 				? clock_after(r->status->start_ns, r->opt->timeout_ns)
 				: NEVER;
 	wait_by_all_means(r);
+	/* As early as it can be: beside a bomb we would have to get the CPU for it first.
+	 */
+	const bool early = privs_are_ordinary();
+	if (early)
+		privs_raise_priority();
 	if (command_start(&r->command, r->opt, setup->inherited, r->cgroup, getpid(),
 			  r->front, r->shim_group) < 0) {
 		failure = (struct failure){STATUS_FAILED, errno, NULL, NULL};
@@ -231,9 +236,9 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 	r->command_runs = true;
 	const bool decided = wait_for_exec(r);
 	const bool runs = decided && command_progress(&r->command, &failure);
-	/* Only now: what fails in here writes to errno, which the child was reading. And
-	 * not later: beside a bomb we would have to get the CPU for it first. */
-	privs_raise_priority();
+	/* Only now: what fails in here writes to errno, which the child was reading. */
+	if (!early)
+		privs_raise_priority();
 	settle(r, setup);
 	r->ready_at = clock_now_ns() + READY_NS;
 	/* After that: a terminal to report to can be opened anew only from its session.

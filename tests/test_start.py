@@ -389,3 +389,18 @@ def test_command_that_asks_to_be_traced():
         # (The kernel refuses it where the parent has fewer capabilities.)
         keywords = dict(user=65534, group=65534, extra_groups=[], cwd="/")
     assert tw.run(tw.adversary("tracee"), **keywords).status == 9
+
+
+@pytest.mark.parametrize("prefix", [[], ["nice", "-n", "5"], ["chrt", "-b", "0"], ["chrt", "-i", "0"],
+                                    ["chrt", "-f", "3"], ["nice", "-n", "-3"]],
+                         ids=["ordinary", "nice", "batch", "idle", "fifo", "unkind"])
+@pytest.mark.parametrize("contain", ["tree", "cgroup"])
+def test_the_commands_priority_is_the_callers(prefix, contain):
+    """Whatever treewrap gives itself."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for some of them")
+    # Policy, priority, niceness, and whether they are reset at a fork.
+    show = ["/usr/bin/python3", "-c", "import os; p = os.sched_getscheduler(0); print(p & ~0x40000000, "
+            "os.sched_getparam(0).sched_priority, os.getpriority(os.PRIO_PROCESS, 0), p >> 30)"]
+    bare = subprocess.run([*prefix, *show], capture_output=True, check=True, timeout=tw.LIMIT).stdout
+    assert tw.finish(tw.start_with(prefix, "--contain", contain, *show)).out == bare
