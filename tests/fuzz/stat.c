@@ -3,7 +3,7 @@
  * behind it. The first byte says how much of the input is the name of a line that is
  * whole; 0: the input is all there is.
  *
- * with: proc.c let_go.c privs.c
+ * with: proc.c descriptor.c
  */
 #include "proc.h"
 

@@ -3,7 +3,7 @@
  * one line of valid JSON in UTF-8 that is not longer than a pipe takes whole. The words
  * are divided by NUL bytes.
  *
- * with: status.c link.c let_go.c privs.c signals.c
+ * with: status.c json.c link.c descriptor.c signals.c
  */
 #include "status.h"
 
@@ -146,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
 		abort();
 	status_open(&status, &opt);
-	status_start(&status, &opt, CONTAIN_TREE, 1, 2);
+	status_start(&status, &opt, NULL, CONTAIN_TREE, 1, 2);
 	ending = (struct ending){.leftovers = count, .survivors = count};
 	for (unsigned i = 0; i < count; i++) {
 		strncpy(ending.leftover_names[i], words[i], PROC_COMMAND_SIZE - 1);
