@@ -38,7 +38,7 @@ void wait_no_more(int epoll, int fd)
 static void wait_by_epoll(int epoll, struct pollfd fds[], unsigned count, int64_t left_ns)
 {
 	struct epoll_event events[EVENTS_MAX];
-	const int64_t left_ms = (left_ns + NS_PER_MS - 1) / NS_PER_MS;
+	const int64_t left_ms = left_ns / NS_PER_MS + (left_ns % NS_PER_MS > 0);
 	const int got = epoll < 0 ? -1
 				  : epoll_wait(epoll, events, EVENTS_MAX,
 					       left_ms > 1000 ? 1000 : (int)left_ms);
