@@ -171,7 +171,7 @@ def test_cron(here, program, mark):
     (here / "tabs").mkdir()
     (here / "tabs/root").write_text("* " + block("A cron job").split(None, 1)[1])
     program("programs/fetch-mail", "echo done >done; mv done here", "cd %s\n" % here)
-    cron = subprocess.Popen(["busybox", "crond", "-f", "-c", "tabs", "-L", "log"],
+    cron = subprocess.Popen(["busybox", "crond", "-f", "-c", here / "tabs", "-L", here / "log"],
                             stdin=subprocess.DEVNULL)
     try:
         tw.until(lambda: os.path.exists("here"), 70, "the job")
