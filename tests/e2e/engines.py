@@ -99,6 +99,11 @@ class Engine:
         """The container's process 1, as the machine counts."""
         return self.inspect(name)["State"]["Pid"]
 
+    def build(self, name, context):
+        """By its Dockerfile; gives the image's name."""
+        self.call("build", "-t", name, context)
+        return name
+
     def make_images(self):
         """first: treewrap is the entry point; bare: there is none."""
         root = self.work / "image"

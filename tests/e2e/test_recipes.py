@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 
+import engines
 import pytest
 import tw
 import yaml
@@ -307,9 +308,72 @@ def test_kubernetes_probe(here, program, mark):
     assert_left(mark)
 
 
+@pytest.fixture(scope="module", params=["docker", "podman-runc"])
+def engine(request):
+    opened = engines.ENGINES[request.param]()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def image(engine, here, mark):
+    """What the recipe's Dockerfile makes, under the name of server: a server and a check of its
+    health that hangs, each of which leaves a process behind."""
+    context = here / "context"
+    engines.root_of_image(context)
+    for name, before, then in (
+            ("server", '[ "$2" = 80 ] || exit 1; trap "exit 4" TERM', "while :; do sleep 0.1; done"),
+            ("check-health", "", "sleep 300")):
+        (context / "bin" / name).write_text(
+            "#!/bin/sh\n%s\nsetsid sh -c 'sleep 300; : %s' &\n%s\n" % (before, mark, then))
+        (context / "bin" / name).chmod(0o755)
+    text = shorter(block("A Dockerfile")).replace("--interval=10s", "--interval=1s")
+    (context / "Dockerfile").write_text(text)
+    yield engine.build("server", context)
+    engine.remove_containers()
+
+
+def test_dockerfile(engine, image, mark):
+    name = engine.detach(image)
+    tw.until(lambda: tw.marked(mark), what="the server")
+    if isinstance(engine, engines.Docker):  # podman leaves probes to systemd
+        def log():
+            return engine.inspect(name)["State"]["Health"]["Log"] or []
+        tw.until(lambda: len(log()) >= 2, 30, "two probes")
+        assert {probe["ExitCode"] for probe in log()} == {124}
+    engine.call("exec", name, "/bin/treewrap", "-t", "0.7", "-k", "0", "--", "/bin/check-health",
+                status=124)
+    engine.call("stop", name)
+    assert engine.inspect(name)["State"]["ExitCode"] == 4
+    tw.assert_nothing_left(mark)
+
+
+@pytest.mark.parametrize("engine", ["docker"], indirect=True)
+def test_compose(engine, image, here, mark):
+    recipe = yaml.safe_load(block("docker-compose"))
+    server = recipe["services"]["server"]
+    assert float(server["entrypoint"][server["entrypoint"].index("-k") + 1]) < 10
+    (here / "compose.yml").write_text(shorter(block("docker-compose")))
+    # The engine has no network to give.
+    (here / "more.yml").write_text(yaml.safe_dump({"version": recipe["version"], "services": {
+        "server": {"network_mode": "none", "healthcheck": {"interval": "1s"}}}}))
+    place = dict(os.environ, DOCKER_HOST="unix://%s/socket" % engine.work)
+    compose = ["docker-compose", "-f", "compose.yml", "-f", "more.yml", "-p", "recipe"]
+    up = call(*compose, "up", "-d", env=place)
+    assert up.returncode == 0, up
+    name = call(*compose, "ps", "-q", env=place).stdout.strip()
+    tw.until(lambda: tw.marked(mark), what="the server")
+    tw.until(lambda: len(engine.inspect(name)["State"]["Health"]["Log"] or []) >= 2, 30, "probes")
+    assert {probe["ExitCode"] for probe in engine.inspect(name)["State"]["Health"]["Log"]} == {124}
+    stop = call(*compose, "stop", env=place)
+    tw.assert_nothing_left(mark)
+    assert stop.returncode == 0 and engine.inspect(name)["State"]["ExitCode"] == 129
+    assert call(*compose, "down", env=place).returncode == 0
+
+
 def test_systemd_unit(here, program, mark):
     text = block("A systemd unit")
-    program("server", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
+    program("server", "while :; do sleep 0.1; done", "trap 'exit 0' TERM\n")
     text = text.replace("/usr/bin/treewrap", tw.TREEWRAP)
     text = text.replace("/usr/local/bin/server", str(here / "server"))
     (here / "server.service").write_text(text)
