@@ -339,7 +339,8 @@ deb: build-packages deb-packages
 		env -u MAKEFLAGS -u MAKELEVEL dpkg-buildpackage -us -uc -b >../log 2>&1 || { cat ../log; exit 1; }
 	lintian --fail-on error build/deb/treewrap_$(VERSION)_*.deb
 
-# The same bytes each time, whoever makes it: times are those of the changelog.
+# The same bytes each time, whoever makes it: times are those of the changelog. With the licenses
+# of what is linked in.
 DIST = treewrap-$(VERSION)-linux-$(MACHINE)
 dist: static
 	@rm -rf build/dist && mkdir -p build/dist
@@ -348,6 +349,8 @@ dist: static
 	@install -m 755 treewrap-static build/dist/$(DIST)/bin/treewrap
 	@install -m 755 treewrapctl-static build/dist/$(DIST)/bin/treewrapctl
 	@cp -R LICENSE README.md docs build/dist/$(DIST)
+	@mkdir build/dist/$(DIST)/licenses && for package in musl-dev libcap-ng-dev libjansson-dev; do \
+		cp /usr/share/doc/$$package/copyright build/dist/$(DIST)/licenses/$$package || exit 1; done
 	@cd build/dist/$(DIST) && find . -type f | LC_ALL=C sort | xargs sha256sum >../SHA256SUMS && \
 		mv ../SHA256SUMS .
 	@cd build/dist && tar --sort=name --owner=0 --group=0 --numeric-owner \

@@ -7,15 +7,15 @@ import re
 import signal
 import subprocess
 
+import booted
 import pytest
 import tw
 from test_ctl import CTL
 
 MANUAL = pathlib.Path(tw.ROOT, "treewrap.1").read_text()
 TABLE = dict(re.findall(r'^\.It Li "?(.*?)"?\n\.Dl (treewrap .*)$', MANUAL, re.MULTILINE))
-# Those that wait for what is left, or end it, and what cannot be run: no systemd is process 1.
-CLEAN = ("unshare", "bwrap")
-NOT_RUN = ("systemd-run",)
+# Those that wait for what is left, or end it.
+CLEAN = ("unshare", "bwrap", "systemd-run --scope -p RuntimeMaxSec")
 SPECIAL = ("setsid", "trap", "setpriv", "catatonit -P")
 
 
@@ -39,14 +39,22 @@ def place(tmp_path, mark):
             "TREEWRAP_RUNTIME_DIR": str(tmp_path / "runtime"), "MARK": mark}
 
 
-def run(line, place, **more):
+@pytest.fixture(scope="module")
+def init():
+    """systemd as process 1, somewhere."""
+    made = booted.Systemd()
+    yield made
+    made.close()
+
+
+def run(line, place, prefix=(), **more):
     """LINE by a shell, in a session of its own: "..." is until cmd is in place."""
-    line = re.sub(r"(?<= )(60|1m)(?= )", "0.7", line)
+    line = re.sub(r"(?<=[ =])(60|1m)(?= )", "0.7", line)
     line = line.replace("-k 10 ", "-k 1 ")
     line = line.replace("...", "until [ -e $AT/ready ]; do sleep 0.01; done")
     if os.path.exists(place["AT"] + "/ready"):
         os.unlink(place["AT"] + "/ready")
-    return subprocess.run(["sh", "-c", line], env=dict(place, **more), timeout=tw.LIMIT,
+    return subprocess.run([*prefix, "sh", "-c", line], env=dict(place, **more), timeout=tw.LIMIT,
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, start_new_session=True)
 
@@ -60,21 +68,29 @@ def end(found):
 
 def test_the_table_is_understood():
     assert len(TABLE) == MANUAL.split(".Sh COMING FROM")[1].count(".It Li ") >= 16
-    assert all(any(old.startswith(word) for old in TABLE) for word in NOT_RUN + CLEAN + SPECIAL)
+    assert all(any(old.startswith(word) for old in TABLE) for word in CLEAN + SPECIAL)
 
 
 @pytest.mark.parametrize("old", [old for old in TABLE if not old.startswith(SPECIAL)])
-def test_was_and_is(old, place):
+def test_was_and_is(old, place, init):
     timed = "-t " in TABLE[old]
     more = {"LONG": "1"} if timed else {}
-    if not old.startswith(NOT_RUN):
-        assert run(old, place, **more).returncode not in (125, 126, 127)
-        left = tw.marked(place["MARK"])
-        assert bool(left) != old.startswith(CLEAN), tw.describe(left)
-        end(left)
+    prefix = init.within if old.startswith("systemd-run") else []
+    assert run(old, place, prefix, **more).returncode in (3, 124, 137, 143)
+    left = tw.marked(place["MARK"])
+    assert bool(left) != old.startswith(CLEAN), tw.describe(left)
+    end(left)
     status = run(TABLE[old], place, **more).returncode
     tw.assert_nothing_left(place["MARK"])
     assert status == (143 if "--preserve" in old else 124 if timed else 3)
+
+
+def test_a_delegated_scope(place, init):
+    """What --contain cgroup needs beside systemd, with whom it stays."""
+    line = "systemd-run --scope %s treewrap --contain auto --status-fd 2 true"
+    for more, word in ("", '"contain":"tree"'), ("-p Delegate=yes", '"contain":"cgroup"'):
+        done = init.call("env", "PATH=" + place["PATH"], *(line % more).split())
+        assert done.returncode == 0 and word in done.stderr, done
 
 
 def test_setsid_and_kill(place):

@@ -124,7 +124,8 @@ def test_tarball(tarball, tmp_path):
     listed = {line.split("  ./")[1] for line in (place / "SHA256SUMS").read_text().splitlines()}
     links = {name for name in files_of(place) if (place / name).is_symlink()}
     assert listed == set(files_of(place)) - {"SHA256SUMS"} - links
-    assert {"LICENSE", "README.md", "docs/security.md", "share/man/man1/treewrap.1"} <= listed
+    assert {"LICENSE", "licenses/libcap-ng-dev", "README.md", "docs/recipes.md",
+            "docs/security.md", "share/man/man1/treewrap.1"} <= listed
     for name in ("treewrap", "treewrapctl"):
         assert "INTERP" not in call("readelf", "-lW", place / "bin" / name)
         assert call(place / "bin" / name, "--version").strip() == "%s %s" % (name, VERSION)

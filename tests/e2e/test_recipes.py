@@ -1,16 +1,15 @@
 """docs/recipes.md, block by block, as it stands there: only times are made shorter, and what is
 to be run is a stand-in that leaves a process in a session of its own."""
 
-import configparser
 import json
 import os
 import pathlib
 import re
 import shlex
-import signal
 import subprocess
 import sys
 
+import booted
 import engines
 import pytest
 import tw
@@ -371,23 +370,39 @@ def test_compose(engine, image, here, mark):
     assert call(*compose, "down", env=place).returncode == 0
 
 
-def test_systemd_unit(here, program, mark):
+POLITE = "setsid sh -c 'trap \"touch %s/polite; exit\" TERM; >%s/ready; " \
+         "while :; do sleep 0.1; done; : %s' &"
+
+
+def test_systemd_unit(here, mark, monkeypatch):
+    """Run by systemd. What the server has left is asked to end, and not by SIGKILL alone."""
     text = block("A systemd unit")
-    program("server", "while :; do sleep 0.1; done", "trap 'exit 0' TERM\n")
-    text = text.replace("/usr/bin/treewrap", tw.TREEWRAP)
+    command = shlex.split(re.search("^ExecStart=(.*)$", text, re.MULTILINE).group(1))
+    assert float(command[command.index("-k") + 1]) < float(re.search("StopSec=(.*)", text).group(1))
     text = text.replace("/usr/local/bin/server", str(here / "server"))
+    text = text.replace("/usr/bin/treewrap", tw.TREEWRAP)
+    units = {"server.service": text, "bare.service": re.sub("(?<==)/.* -- ", "", text)}
+    assert tw.TREEWRAP not in units["bare.service"]
     (here / "server.service").write_text(text)
     checked = call("systemd-analyze", "verify", here / "server.service")
     assert checked.returncode == 0 and "server.service" not in checked.stderr, checked
-    unit = configparser.ConfigParser()
-    unit.optionxform = str
-    unit.read_string(text)
-    assert unit["Service"]["KillMode"] == "mixed"
-    command = shlex.split(unit["Service"]["ExecStart"])
-    assert float(command[command.index("-k") + 1]) < float(unit["Service"]["TimeoutStopSec"])
-    service = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-    tw.until(lambda: os.path.exists("ready"))
-    assert mark in call("treewrapctl", "tree", "server").stdout
-    service.send_signal(signal.SIGTERM)
-    assert tw.wait_at_once(service) == 0
-    tw.assert_nothing_left(mark)
+    (here / "server").write_text("#!/bin/sh\ntrap 'exit 0' TERM\n%s\n%s\n" % (
+        POLITE % (here, here, mark), "while :; do sleep 0.1; done"))
+    (here / "server").chmod(0o755)
+    init = booted.Systemd(units)
+    try:
+        for name, polite in ("bare", False), ("server", True):
+            started = init.call("systemctl", "start", name)
+            assert started.returncode == 0, started
+            tw.until(lambda: os.path.exists("ready"), what="the server")
+            if name == "server":
+                monkeypatch.delenv("TREEWRAP_RUNTIME_DIR")  # that of `here`: the unit has none
+                assert mark in init.call(CTL, "tree", "server").stdout
+            init.call("systemctl", "stop", name)
+            tw.assert_nothing_left(mark)
+            shown = init.call("systemctl", "show", "-p", "Result", "-p", "ExecMainStatus", name)
+            assert set(shown.stdout.split()) == {"Result=success", "ExecMainStatus=0"}
+            assert os.path.exists("polite") == polite
+            os.unlink("ready")
+    finally:
+        init.close()
