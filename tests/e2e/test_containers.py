@@ -42,12 +42,6 @@ def zombies(pid):
     return [child for child in tw.children(pid) if tw.state(child) == "Z"]
 
 
-def end(found):
-    for pid in found:
-        tw.kill(pid)
-        tw.wait_gone(pid)
-
-
 def time_to_stop(engine, name):
     """From the order to the end of process 1. The container is asked to end in 5 seconds."""
     fd = os.pidfd_open(engine.first(name))
@@ -157,7 +151,7 @@ def test_exec_client_is_killed(engine, signo, image, mark):
     time.sleep(1)
     left = tw.marked(mark)
     assert left, "nothing is left without treewrap"
-    end(left)
+    tw.end(left)
 
 
 def test_exec_status(engine, mark):

@@ -29,9 +29,10 @@ def place(tmp_path, mark):
     (programs / "treewrapctl").symlink_to(CTL)
     cmd = programs / "cmd"
     cmd.write_text("#!/bin/sh\n"
+                   "[ \"$MARKED\" ] || MARKED=1 exec sh \"$0\" %(mark)s\n"
                    "setsid sh -c '>%(at)s/ready; sleep 300; : %(mark)s' <&- >&- 2>&- &\n"
                    "until [ -e %(at)s/ready ]; do sleep 0.01; done\n"
-                   "[ -z \"$LONG\" ] || sleep 300\n"
+                   "while [ \"$LONG\" ]; do sleep 0.1; done\n"
                    "exit 3\n" % {"at": tmp_path, "mark": mark})
     cmd.chmod(0o755)
     (programs / "script").symlink_to(cmd)
@@ -59,13 +60,6 @@ def run(line, place, prefix=(), **more):
                           stderr=subprocess.DEVNULL, start_new_session=True)
 
 
-def end(found):
-    for pid in found:
-        tw.kill(pid)
-        tw.wait_gone(pid)
-    tw.reap_adopted()
-
-
 def test_the_table_is_understood():
     assert len(TABLE) == MANUAL.split(".Sh COMING FROM")[1].count(".It Li ") >= 16
     assert all(any(old.startswith(word) for old in TABLE) for word in CLEAN + SPECIAL)
@@ -79,7 +73,7 @@ def test_was_and_is(old, place, init):
     assert run(old, place, prefix, **more).returncode in (3, 124, 137, 143)
     left = tw.marked(place["MARK"])
     assert bool(left) != old.startswith(CLEAN), tw.describe(left)
-    end(left)
+    tw.end(left)
     status = run(TABLE[old], place, **more).returncode
     tw.assert_nothing_left(place["MARK"])
     assert status == (143 if "--preserve" in old else 124 if timed else 3)
@@ -98,7 +92,7 @@ def test_setsid_and_kill(place):
     run(old, place, LONG="1")
     left = tw.marked(place["MARK"])
     assert left
-    end(left)
+    tw.end(left)
     assert run(TABLE[old], place, LONG="1").returncode == 0
     tw.assert_nothing_left(place["MARK"])
 
@@ -108,7 +102,7 @@ def test_kill_0_in_a_trap(place):
     run(old + "; cmd", place)
     left = tw.marked(place["MARK"])
     assert left
-    end(left)
+    tw.end(left)
     run(TABLE[old], place)
     tw.assert_nothing_left(place["MARK"])
 
@@ -128,7 +122,7 @@ def test_parent_death(place):
         if line == old:
             left = tw.marked(place["MARK"])
             assert left
-            end(left)
+            tw.end(left)
     tw.assert_nothing_left(place["MARK"])
 
 

@@ -18,6 +18,7 @@ from test_ctl import CTL
 
 TEXT = pathlib.Path(tw.ROOT, "docs/recipes.md").read_text()
 HEADINGS = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
+MARKED = '[ "$MARKED" ] || MARKED=1 exec sh "$0" "$@" %s\n'  # in the command line
 LEFT = "setsid sh -c '>ready; sleep 300; : %s' <&- >&- 2>&- & until [ -e ready ]; do sleep 0.01; done\n"
 
 
@@ -54,7 +55,7 @@ def program(here, mark):
     """Makes a stand-in that leaves a process behind, and then does what is said."""
     def make(name, then="exit 0", before=""):
         path = here / name
-        path.write_text("#!/bin/sh\n%s%s%s\n" % (before, LEFT % mark, then))
+        path.write_text("#!/bin/sh\n%s%s%s%s\n" % (MARKED % mark, before, LEFT % mark, then))
         path.chmod(0o755)
         return path
     return make
@@ -65,18 +66,11 @@ def call(*command, **keywords):
                           capture_output=True, text=True, timeout=tw.LIMIT, **keywords)
 
 
-def end(found):
-    for pid in found:
-        tw.kill(pid)
-        tw.wait_gone(pid)
-    tw.reap_adopted()
-
-
 def assert_left(mark):
     """What the recipe is for: without treewrap something stays. Ends it."""
     left = tw.marked(mark)
     assert left, "the stand-in leaves nothing: the test cannot fail"
-    end(left)
+    tw.end(left)
     pathlib.Path("ready").unlink()
 
 
@@ -244,8 +238,8 @@ def test_mcp_server(here, mark, monkeypatch):
     tw.wait_gone(pid)
     left = tw.marked(mark)
     assert left
-    end(left)
-    end([pid for pid in tw.pids() if b"files-server" in tw.read_proc(pid, "cmdline")])
+    tw.end(left)
+    tw.end([pid for pid in tw.pids() if b"files-server" in tw.read_proc(pid, "cmdline")])
 
 
 def test_tool_call(here, program, mark):
