@@ -39,6 +39,13 @@ def package():
     return found
 
 
+def test_no_package_of_another_version(package):
+    done = subprocess.run(["make", "-s", "-C", ROOT, "deb", "VERSION=9.9"], capture_output=True,
+                          text=True, timeout=60, env={"PATH": os.environ["PATH"]})
+    assert done.returncode != 0 and "version.h says 9.9, debian/changelog %s" % VERSION in done.stderr
+    assert package.exists()
+
+
 @pytest.fixture
 def root(tmp_path):
     """The machine's packages, as far as dpkg knows: none of their files."""
