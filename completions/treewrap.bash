@@ -50,6 +50,7 @@ _treewrap_value() {
 	--stop-scope) _treewrap_offer "tree main" "$part" "$before" ;;
 	--forward-to | --to) _treewrap_offer "main group tree" "$part" "$before" ;;
 	--process-group) _treewrap_offer "new keep" "$part" "$before" ;;
+	--as) _treewrap_offer "timeout dumb-init docker-init catatonit tini" "$part" "$before" ;;
 	--id) _treewrap_offer auto "$part" "$before" ;;
 	--caps) _treewrap_offer none "$part" "$before" ;;
 	--signal | -p) _treewrap_offer "$(_treewrap_signals "$part")" "$part" "$before" ;;
@@ -76,7 +77,7 @@ _treewrap_takes_value() {
 	case $1 in
 	--timeout | --kill-after | --linger | --verify-for | --watch-fd | --status-fd | \
 		--remap-exit | --contain | --leftovers | --stop-scope | --forward-to | \
-		--process-group | --id | --caps | --signal | --stop-on | --rewrite | \
+		--process-group | --id | --as | --caps | --signal | --stop-on | --rewrite | \
 		--watch-pid | --user) return 0 ;;
 	--*) return 1 ;;
 	esac
@@ -100,6 +101,11 @@ _treewrap() {
 	local words at i last word
 	_treewrap_words
 	last=$((${#words[@]} - 1))
+	# The rest is the command line of the program that it names.
+	if [[ ${words[1]} == --as && $last -gt 2 ]]; then
+		_treewrap_command "${at[2]}"
+		return
+	fi
 	for ((i = 1; i <= last; i++)); do
 		word=${words[i]}
 		if [[ $word == -- && $i -lt $last ]]; then
@@ -124,7 +130,7 @@ _treewrap() {
 		--leftovers --linger --watch-stdin --watch-fd --watch-parent --watch-pid --stop-on
 		--contain --forward-to -g --rewrite --process-group --id --user --caps
 		--no-new-privs --confine-signals --preserve-status -e --remap-exit --status-fd
-		-v --verbose -h --help --version -l --license -p -s -w --" "$word" ""
+		--as -v --verbose -h --help --version -l --license -p -s -w --" "$word" ""
 }
 
 _treewrapctl() {

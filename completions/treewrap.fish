@@ -18,10 +18,15 @@ end
 function __treewrap_command
 	set -l tokens (commandline -opc) (commandline -ct)
 	set -e tokens[1]
+	# The rest is the command line of the program that it names.
+	if test "$tokens[1]" = --as; and test (count $tokens) -gt 2
+		string join0 -- $tokens[2..]
+		return
+	end
 	argparse -s t/timeout= k/kill-after= e/remap-exit= p= g s w v/verbose h/help l/license \
 		watch-stdin watch-fd= watch-parent watch-pid= stop-on= leftovers= linger= signal= \
 		stop-scope= verify-for= contain= forward-to= rewrite= process-group= id= user= \
-		caps= no-new-privs confine-signals preserve-status status-fd= version \
+		as= caps= no-new-privs confine-signals preserve-status status-fd= version \
 		-- $tokens 2>/dev/null; or return
 	set -q argv[1]; and not string match -q -- '-*' $argv[1]; and string join0 -- $argv
 end
@@ -77,6 +82,7 @@ complete -c treewrap -n __treewrap_options -l rewrite -x -a '(__treewrap_more_si
 complete -c treewrap -n __treewrap_options -l process-group -x -a 'new keep' -d 'Its process group'
 complete -c treewrap -n __treewrap_options -l id -x -a auto -d 'Name of the run'
 complete -c treewrap -n __treewrap_options -l user -x -a '(__fish_complete_users)' -d 'Run it as this user'
+complete -c treewrap -n __treewrap_options -l as -x -a 'timeout dumb-init docker-init catatonit tini' -d 'Be this program'
 complete -c treewrap -n __treewrap_options -l caps -x -a none -d 'Exactly these capabilities'
 complete -c treewrap -n __treewrap_options -l no-new-privs -d 'No way to more privileges'
 complete -c treewrap -n __treewrap_options -l confine-signals -d 'It can signal nothing outside its tree'

@@ -33,6 +33,13 @@ _treewrap_command() {
 }
 
 _treewrap_run() {
+	# The rest is the command line of the program that it names.
+	if [[ $words[2] == --as ]] && ((CURRENT > 3)); then
+		shift 2 words
+		((CURRENT -= 2))
+		_normal
+		return
+	fi
 	_arguments -s -S \
 		'(-t --timeout)'{-t+,--timeout=}'[stop it after this time]:duration: ' \
 		'--watch-stdin[stop it when standard input hangs up]' \
@@ -60,6 +67,7 @@ _treewrap_run() {
 		'*'{-e+,--remap-exit=}'[exit 0 in place of this status]:status: ' \
 		'--status-fd=[write events to this descriptor]:descriptor:_file_descriptors' \
 		'*'{-v,--verbose}'[say what was stopped, why, and what was left]' \
+		'--as=[be this program]:name:(timeout dumb-init docker-init catatonit tini)' \
 		'(- : *)'{-h,--help}'[show the options]' \
 		'(- : *)--version[show the version]' \
 		'(- : *)'{-l,--license}'[show the license]' \

@@ -109,7 +109,7 @@ def test_fish_has_the_options_of_help():
 @pytest.mark.parametrize("option, words", [
     ("--contain", "auto cgroup pidns tree"), ("--leftovers", "fail leave stop wait"),
     ("--stop-scope", "main tree"), ("--forward-to", "group main tree"),
-    ("--process-group", "keep new"), ("--id", "auto"), ("--caps", "none")])
+    ("--process-group", "keep new"), ("--as", "catatonit docker-init dumb-init timeout tini"), ("--id", "auto"), ("--caps", "none")])
 def test_words_of_options(shell, option, words):
     assert shell.words("treewrap %s %s" % (option, ALL)) == [option] + words.split()
     first = words.split()[0]
@@ -147,6 +147,8 @@ def test_the_commands_own_options(tmp_path):
     try:
         assert shell.words("treewrap -t 5 own-command --%s" % TAB) == [
             "-t", "5", "own-command", "--own-option"]
+        shell.say("complete -W --foreground timeout")
+        assert shell.words("treewrap --as timeout --f" + TAB) == ["--as", "timeout", "--foreground"]
         assert shell.words("treewrap -- treewrap --contain cg" + TAB) == [
             "--", "treewrap", "--contain", "cgroup"]
     finally:
