@@ -168,7 +168,7 @@ def test_cron(here, program, mark):
     cron = subprocess.Popen(["busybox", "crond", "-f", "-c", here / "tabs", "-L", here / "log"],
                             stdin=subprocess.DEVNULL)
     try:
-        tw.until(lambda: os.path.exists("here"), 70, "the job")
+        tw.until(lambda: os.path.exists("here"), 150, "the job")
         # The job's treewrap is cron's child.
         tw.until(lambda: not tw.children(cron.pid), what="the end of the job")
         tw.assert_nothing_left(mark)
