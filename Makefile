@@ -12,11 +12,14 @@
 #   make model        models of the promises, checked by spin
 #   make check-worlds  the core of it in gVisor, Docker, qemu-user, and with little of /proc
 #   make check-kernels  ... on other kernels: Linux 5.10, 6.1, 6.12
-#   make check-e2e     what is built on treewrap: the exec servers of examples/
+#   make check-e2e     what is built on treewrap: the exec servers of examples/, packages,
+#                     completion, recipes, containers of podman and Docker
 #   make bench        measures it beside its peers (bench/README.md): QUICK=1, SECONDS= of idling
 #   make static       treewrap-static, treewrapctl-static, which need no library where they run
 #   make install      PREFIX= DESTDIR=
 #   make install-names  DIR=: links there, by which treewrap is called as timeout, dumb-init, ...
+#   make deb          build/deb/treewrap_VERSION_ARCHITECTURE.deb
+#   make dist         build/dist: a tarball of the static programs, and its checksum
 #   make clean
 
 PREFIX  = /usr/local
@@ -149,8 +152,8 @@ $(BENCH_PROGRAMS): build/bench/%: bench/%.c
 	musl-gcc $(STANDARD) -Wall -Wextra -Werror -O2 -s -static -o $@ $<
 
 check-e2e: build-packages test-packages e2e-packages
-	@$(MAKE) -s treewrap adversaries examples
-	@$(PYTEST) -q -rs tests/e2e
+	@$(MAKE) -s treewrap treewrapctl static adversaries examples
+	@./treewrap -- $(PYTEST) -q -rs tests/e2e
 
 # Those that are compiled.
 examples: build/examples/server-go build/examples/server-rust
@@ -262,7 +265,8 @@ lint: build-packages lint-packages
 	cppcheck --quiet --std=c11 --enable=warning,style,performance,portability \
 		--error-exitcode=1 --inline-suppr --suppress=unusedStructMember $(ALL_SOURCES) \
 		$(BENCH_SOURCES)
-	shellcheck -x .ci/run $(wildcard *.sh tests/*.sh tests/*/*.sh models/*.sh)
+	shellcheck -x .ci/run completions/treewrap.bash \
+		$(wildcard *.sh tests/*.sh tests/*/*.sh models/*.sh)
 	mandoc -T lint -W warning treewrap.1 treewrapctl.1
 
 model:
@@ -274,11 +278,13 @@ build-packages:
 
 test-packages:
 	@sh packages.sh python3 python3-pytest python3-pytest-xdist python3-jsonschema \
-		bash util-linux procps tmux less mandoc strace mount coreutils dumb-init tini
+		bash bash-completion util-linux procps tmux less mandoc strace mount \
+		coreutils dumb-init tini
 	@command -v node >/dev/null || sh packages.sh nodejs
 
-e2e-packages:
-	@sh packages.sh curl golang-go rustc
+e2e-packages: deb-packages static-packages
+	@sh packages.sh curl golang-go rustc busybox-static podman runc crun docker.io \
+		docker-compose python3-yaml zsh fish tini dumb-init catatonit bubblewrap
 
 static-packages: build-packages
 	@sh packages.sh musl-tools linux-libc-dev binutils debian-archive-keyring
@@ -297,11 +303,60 @@ lint-packages:
 	@sh packages.sh clang llvm libclang-rt-dev clang-tidy clang-format cppcheck shellcheck \
 		mandoc
 
+deb-packages:
+	@sh packages.sh debhelper dpkg-dev lintian
+
 install: treewrap treewrapctl
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 treewrap treewrapctl $(DESTDIR)$(PREFIX)/bin
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 treewrap.1 treewrapctl.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	@$(MAKE) -s install-data
+
+# Shells look for a file by the name of the command: the second name is a link.
+MANUALS = $(PREFIX)/share/man/man1
+BASH_COMPLETIONS = $(PREFIX)/share/bash-completion/completions
+ZSH_COMPLETIONS  = $(PREFIX)/share/zsh/site-functions
+FISH_COMPLETIONS = $(PREFIX)/share/fish/vendor_completions.d
+install-data:
+	install -d $(DESTDIR)$(MANUALS) $(DESTDIR)$(BASH_COMPLETIONS) \
+		$(DESTDIR)$(ZSH_COMPLETIONS) $(DESTDIR)$(FISH_COMPLETIONS)
+	install -m 644 treewrap.1 treewrapctl.1 $(DESTDIR)$(MANUALS)
+	install -m 644 completions/treewrap.bash $(DESTDIR)$(BASH_COMPLETIONS)/treewrap
+	ln -sf treewrap $(DESTDIR)$(BASH_COMPLETIONS)/treewrapctl
+	install -m 644 completions/treewrap.zsh $(DESTDIR)$(ZSH_COMPLETIONS)/_treewrap
+	install -m 644 completions/treewrap.fish $(DESTDIR)$(FISH_COMPLETIONS)/treewrap.fish
+	ln -sf treewrap.fish $(DESTDIR)$(FISH_COMPLETIONS)/treewrapctl.fish
+
+VERSION = $(shell sed -n 's/^.define VERSION "\(.*\)"$$/\1/p' version.h)
+MACHINE = $(shell uname -m)
+
+# In a copy of the sources, so that nothing is left in the tree.
+deb: build-packages deb-packages
+	@packaged=$$(dpkg-parsechangelog -S Version) && [ "$$packaged" = $(VERSION) ] || { \
+		echo "version.h says $(VERSION), debian/changelog $$packaged" >&2; exit 1; }
+	@rm -rf build/deb && mkdir -p build/deb/treewrap-$(VERSION)
+	@tar -c --exclude-vcs --exclude=./build . | tar -x -C build/deb/treewrap-$(VERSION)
+	@cd build/deb/treewrap-$(VERSION) && $(MAKE) -s clean && \
+		env -u MAKEFLAGS -u MAKELEVEL dpkg-buildpackage -us -uc -b >../log 2>&1 || { cat ../log; exit 1; }
+	lintian --fail-on error build/deb/treewrap_$(VERSION)_*.deb
+
+# The same bytes each time, whoever makes it: times are those of the changelog. With the licenses
+# of what is linked in.
+DIST = treewrap-$(VERSION)-linux-$(MACHINE)
+dist: static
+	@rm -rf build/dist && mkdir -p build/dist
+	@$(MAKE) -s install-data DESTDIR=$(CURDIR)/build/dist/$(DIST) PREFIX=
+	@install -d build/dist/$(DIST)/bin
+	@install -m 755 treewrap-static build/dist/$(DIST)/bin/treewrap
+	@install -m 755 treewrapctl-static build/dist/$(DIST)/bin/treewrapctl
+	@cp -R LICENSE README.md docs build/dist/$(DIST)
+	@mkdir build/dist/$(DIST)/licenses && for package in musl-dev libcap-ng-dev libjansson-dev; do \
+		cp /usr/share/doc/$$package/copyright build/dist/$(DIST)/licenses/$$package || exit 1; done
+	@cd build/dist/$(DIST) && find . -type f | LC_ALL=C sort | xargs sha256sum >../SHA256SUMS && \
+		mv ../SHA256SUMS .
+	@cd build/dist && tar --sort=name --owner=0 --group=0 --numeric-owner \
+		--mtime="$$(sed -n 's/^ -- .*>  //p' ../../debian/changelog | head -1)" \
+		-c $(DIST) | gzip -n9 >$(DIST).tar.gz && sha256sum $(DIST).tar.gz >$(DIST).tar.gz.sha256
+	@ls -l build/dist/*.tar.gz
 
 # Not part of install: what they take the place of is other packages'.
 NAMES = timeout dumb-init docker-init catatonit tini
@@ -317,6 +372,7 @@ clean:
 		compile_commands.json
 
 .PHONY: all static demo check check-worlds check-kernels check-e2e chaos model lint sanitize \
-	coverage fuzz adversaries examples install install-names clean build-packages test-packages \
-	e2e-packages static-packages worlds-packages lint-packages \
+	coverage fuzz adversaries examples install install-data install-names deb dist \
+	clean build-packages test-packages e2e-packages static-packages deb-packages \
+	worlds-packages lint-packages \
 	bench bench-programs bench-packages

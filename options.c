@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "runtime.h"
 #include "status.h"
+#include "version.h"
 
 #include <ctype.h>
 #include <errno.h>

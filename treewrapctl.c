@@ -12,6 +12,7 @@
 #include "reply.h"
 #include "runtime.h"
 #include "text.h"
+#include "version.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,10 +25,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#ifndef VERSION
-#define VERSION "0.1.0"
-#endif
 
 #define EXIT_USAGE 2
 
