@@ -70,7 +70,8 @@ void control_keep(const struct control *control, int keep[CONTROL_KEPT]);
 unsigned control_fill_poll(const struct control *control,
 			   struct pollfd fds[CONTROL_POLLED]);
 
-/* In nanoseconds, 0 if a whole request waits already; else INT64_MAX or when to look. */
+/* How long nothing has to be done for CONTROL, which may be NULL, in nanoseconds;
+ * INT64_MAX: until something comes. */
 int64_t control_patience_ns(const struct control *control);
 
 /*

@@ -18,7 +18,7 @@ struct privs {
 
 enum privilege { PRIVILEGE_KILL, PRIVILEGE_NICE, PRIVILEGE_OVERRIDE };
 
-/* What this process has. OVERRIDE is of no use until a cgroup is made: not looked for. */
+/* What this process has. */
 void privs_look(struct privs *privs);
 
 /*

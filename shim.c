@@ -361,8 +361,8 @@ static void be_woken_by(int link)
 }
 
 /*
- * What holds the tree together: what the options ask for, or can be had. Of what can fail
- * at the start it comes last: a cgroup must be removed again.
+ * What holds the tree together: what the options ask for, or can be had. Late, for what
+ * fails after it has to take it back.
  */
 static void contain(struct reaper_setup *setup)
 {
@@ -481,7 +481,7 @@ static struct outcome be_shim(struct reaper_setup *setup)
 	close(birth.ends[1]);
 	shim.link = birth.ends[0];
 	shim.ready_at = clock_now_ns() + READY_NS;
-	/* Now that the reaper has been born without it; and not later, as there. */
+	/* Now that the reaper has been born, and not later: see reaper_start(). */
 	privs_raise_priority();
 	reaper_settle(setup, &shim.link, 1);
 	guard(&shim, &info);

@@ -36,19 +36,6 @@ static double once(const struct child *child)
 	return had - sent;
 }
 
-static void ratio(struct report *report, const struct series *all, int above, int below)
-{
-	const struct target target = {.most = 2};
-	struct series ratios = {NULL, 0};
-	char what[96];
-
-	series_ratios(&ratios, &all[above], &all[below]);
-	snprintf(what, sizeof(what), "%s / %s", subjects[above].name,
-		 subjects[below].name);
-	report_row(report, what, &ratios, "times", &target);
-	series_empty(&ratios);
-}
-
 void measure_signal(struct report *report, const struct size *size)
 {
 	struct series all[SUBJECTS] = {{NULL, 0}};
@@ -79,8 +66,8 @@ void measure_signal(struct report *report, const struct size *size)
 			report_row(report, subjects[i].name, &all[i], "us", NULL);
 		report_number(report, subjects[i].name, i, &all[i]);
 	}
-	ratio(report, all, TREEWRAP_STATIC, TINI_STATIC);
-	ratio(report, all, TREEWRAP, TINI);
+	report_ratio(report, all, TREEWRAP_STATIC, TINI_STATIC, 2);
+	report_ratio(report, all, TREEWRAP, TINI, 2);
 	for (int i = 0; i < SUBJECTS; i++)
 		series_empty(&all[i]);
 }

@@ -26,20 +26,6 @@ static double once(const struct subject *subject)
 	return ended - began;
 }
 
-static void ratio(struct report *report, const struct series *all, int above, int below,
-		  double most)
-{
-	const struct target target = {.most = most};
-	struct series ratios = {NULL, 0};
-	char what[96];
-
-	series_ratios(&ratios, &all[above], &all[below]);
-	snprintf(what, sizeof(what), "%s / %s", subjects[above].name,
-		 subjects[below].name);
-	report_row(report, what, &ratios, "times", &target);
-	series_empty(&ratios);
-}
-
 void measure_start(struct report *report, const struct size *size)
 {
 	struct series all[SUBJECTS] = {{NULL, 0}};
@@ -60,9 +46,9 @@ void measure_start(struct report *report, const struct size *size)
 		report_row(report, subjects[i].name, &all[i], "us", NULL);
 		report_number(report, subjects[i].name, i, &all[i]);
 	}
-	ratio(report, all, TREEWRAP_STATIC, TINI_STATIC, 0.8);
-	ratio(report, all, TREEWRAP_STATIC, BARE, 4);
-	ratio(report, all, TREEWRAP, TINI, 1);
+	report_ratio(report, all, TREEWRAP_STATIC, TINI_STATIC, 0.8);
+	report_ratio(report, all, TREEWRAP_STATIC, BARE, 4);
+	report_ratio(report, all, TREEWRAP, TINI, 1);
 	for (int i = 0; i < SUBJECTS; i++)
 		series_empty(&all[i]);
 }

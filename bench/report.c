@@ -146,6 +146,20 @@ void report_row(struct report *report, const char *what, const struct series *se
 	    digits(median), median, quartiles, series->count, unit, limit, met);
 }
 
+void report_ratio(struct report *report, const struct series *all, int above, int below,
+		  double most)
+{
+	const struct target target = {.most = most};
+	struct series ratios = {NULL, 0};
+	char what[96];
+
+	series_ratios(&ratios, &all[above], &all[below]);
+	snprintf(what, sizeof(what), "%s / %s", subjects[above].name,
+		 subjects[below].name);
+	report_row(report, what, &ratios, "times", &target);
+	series_empty(&ratios);
+}
+
 void report_missing(struct report *report, const char *what, const char *why)
 {
 	say(report, "| %-52s | %9s | %19s | %5d | %-9s | %-8s | %-3s |\n", what, "-", why,

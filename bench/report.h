@@ -30,6 +30,10 @@ void report_section(struct report *report, const char *name, const char *title);
 void report_row(struct report *report, const char *what, const struct series *series,
 		const char *unit, const struct target *target);
 
+/* The row of the ratio of two of ALL, which belong to the subjects; it is to be MOST. */
+void report_ratio(struct report *report, const struct series *all, int above, int below,
+		  double most);
+
 /* A row that could not be measured. */
 void report_missing(struct report *report, const char *what, const char *why);
 

@@ -80,6 +80,20 @@ def finish(process, status):
     return result
 
 
+def start_reading(place):
+    """The run "a", whose command reads a line, and is there."""
+    process = place.start("a", "sh", "-c", "echo ready; read line", stdin=subprocess.PIPE)
+    tw.ready(process)
+    return process
+
+
+def finish_reading(process):
+    """No line comes."""
+    process.stdin.close()
+    process.stdin = None
+    finish(process, 1)
+
+
 def test_status(place, mark):
     process = place.start("build-7", "-t", "1h", tw.adversary("escape"), mark, "setsid", "background")
     tw.ready(process)
@@ -138,9 +152,7 @@ def test_a_command_line_that_is_too_large_for_a_reply(place):
     reply = tw.until(lambda: (place.path / "a.sock").exists() and place.ask("a", "status"))
     assert reply["truncated"] is True and reply["command"][:2] == ["sh", "-c"]
     assert len(reply["command"]) == 5
-    process.stdin.close()
-    process.stdin = None
-    finish(process, 1)
+    finish_reading(process)
 
 
 @pytest.mark.parametrize("options, cause", [([], "control"), (["-k", "0"], "control"),
@@ -259,20 +271,16 @@ def test_events_tell_of_it(place):
     ("stop\0", "unknown request: 'stop?'"), ("\"\x01\\", "unknown request: '\"\x01\\'"),
     ("a" * 4000, "unknown request: '%s'" % ("a" * 80))])
 def test_bad_requests(place, request_, error):
-    process = place.start("a", "sh", "-c", "echo ready; read line", stdin=subprocess.PIPE)
-    tw.ready(process)
+    process = start_reading(place)
     assert place.ask("a", request_) == {"ok": False, "error": error}
     assert place.ask("a", "status")["ok"]
-    process.stdin.close()
-    process.stdin = None
-    finish(process, 1)
+    finish_reading(process)
 
 
 # ---- clients that misbehave ----
 
 def test_several_requests_at_once(place):
-    process = place.start("a", "sh", "-c", "echo ready; read line", stdin=subprocess.PIPE)
-    tw.ready(process)
+    process = start_reading(place)
     with place.connect("a") as connection:
         connection.sendall(b"status\nfoo\ntree\nwa")
         assert [answer(connection)["ok"] for _ in range(3)] == [True, False, True]
@@ -285,8 +293,7 @@ def test_several_requests_at_once(place):
 
 def test_half_closed(place):
     """As by a client that sends all it has and shuts down its side."""
-    process = place.start("a", "sh", "-c", "echo ready; read line", stdin=subprocess.PIPE)
-    tw.ready(process)
+    process = start_reading(place)
     with place.connect("a") as connection:
         connection.sendall(b"status\ntree\n")
         connection.shutdown(socket.SHUT_WR)
@@ -348,8 +355,7 @@ def test_none_holds_up_another_or_the_deadline(place, mark):
 
 
 def test_a_request_that_is_too_long(place):
-    process = place.start("a", "sh", "-c", "echo ready; read line", stdin=subprocess.PIPE)
-    tw.ready(process)
+    process = start_reading(place)
     with place.connect("a") as connection:
         connection.sendall(b"x" * 4096)
         assert answer(connection) == {"ok": False, "error": "the request is too long"}
@@ -357,9 +363,7 @@ def test_a_request_that_is_too_long(place):
     with place.connect("a") as connection:
         connection.sendall(b"x" * 4095 + b"\n")
         assert answer(connection)["error"].startswith("unknown request")
-    process.stdin.close()
-    process.stdin = None
-    finish(process, 1)
+    finish_reading(process)
 
 
 def test_twelve_wait_and_no_more(place):
@@ -917,8 +921,7 @@ socket.write('status\\n');
 
 def test_a_link_leads_to_no_other_run(place, common, mark):
     """Asked for by treewrapctl, as root in a user's directory, say."""
-    process = place.start("a", "sh", "-c", "echo ready; read line", stdin=subprocess.PIPE)
-    tw.ready(process)
+    process = start_reading(place)
     common.path.mkdir(mode=0o700)
     (common.path / "x.sock").symlink_to(place.path / "a.sock")
     result = subprocess.run([CTL, "stop", "x"], env={**os.environ, **common.env}, capture_output=True,
