@@ -34,7 +34,7 @@ LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
 PARTS   = shim relay reaper start serve control runtime rights forward outcome report signals tree proc command options \
-	  watch wait status json link descriptor let_go privs cgroup pidns \
+	  watch wait status json link descriptor bad_option let_go privs cgroup pidns \
 	  names as_timeout as_dumb_init
 SOURCES = $(PARTS:=.c)
 HEADERS = $(wildcard *.h)
@@ -42,7 +42,7 @@ OBJECTS = $(PARTS:=.o)
 
 # treewrapctl has its own parts, and shares some.
 CTL_OWN     = treewrapctl ask draw reply text
-CTL_PARTS   = $(CTL_OWN) runtime descriptor
+CTL_PARTS   = $(CTL_OWN) runtime descriptor bad_option
 CTL_SOURCES = $(CTL_PARTS:=.c)
 CTL_LIBS    = -ljansson
 ALL_SOURCES = $(sort $(SOURCES) $(CTL_SOURCES))
@@ -92,10 +92,10 @@ static-all: static cross-packages
 
 # Of the program that is put before everything: as small as it can be made, see there.
 STATIC = $(STANDARD) $(WARN) -Wno-format-truncation -Oz -flto
-treewrap-static: $(SOURCES) $(HEADERS) static/libc.c static/build.sh
+treewrap-static: $(SOURCES) $(HEADERS) static/libc.c static/build.sh lists.sh
 	sh static/build.sh $(shell dpkg --print-architecture) $@ $(STATIC) $(SOURCES) static/libc.c
 
-treewrap-static-%: $(SOURCES) $(HEADERS) static/libc.c static/build.sh
+treewrap-static-%: $(SOURCES) $(HEADERS) static/libc.c static/build.sh lists.sh
 	sh static/build.sh $* $@ $(STATIC) $(SOURCES) static/libc.c
 
 # musl brings neither the kernel's headers nor jansson's: they get a folder of their own, for
@@ -265,7 +265,7 @@ lint: build-packages lint-packages
 	cppcheck --quiet --std=c11 --enable=warning,style,performance,portability \
 		--error-exitcode=1 --inline-suppr --suppress=unusedStructMember $(ALL_SOURCES) \
 		$(BENCH_SOURCES)
-	shellcheck -x .ci/run completions/treewrap.bash \
+	shellcheck -x .ci/run lists.sh completions/treewrap.bash \
 		$(wildcard *.sh tests/*.sh tests/*/*.sh models/*.sh)
 	mandoc -T lint -W warning treewrap.1 treewrapctl.1
 

@@ -3,6 +3,7 @@
  * no guessing and no partial reading ("5 s", "1e3" and "0x10" are errors).
  */
 #include "options.h"
+#include "bad_option.h"
 #include "clock.h"
 #include "runtime.h"
 #include "status.h"
@@ -501,16 +502,10 @@ static void take_flag(struct options *opt, struct seen *seen, int option)
 /* Names the word that getopt_long(3) stumbled over. */
 _Noreturn static void bad_option(int complaint, char **argv)
 {
-	const char *word = argv[optind - 1];
+	char text[1024];
 
-	if (complaint == ':')
-		die("%s needs a value", word);
-	/* In the middle of "-xyz" WORD is the word before: go by the letter. */
-	if (optopt > 0 && optopt < 256 && strchr(short_options, optopt) == NULL)
-		die("unknown option '-%c'", optopt);
-	if (optopt == 0)
-		die("unknown option '%s'", word);
-	die("'%s' takes no value", word);
+	bad_option_text(complaint, argv, short_options, text, sizeof(text));
+	die("%s", text);
 }
 
 /* tini's variables; not for a set-user-ID treewrap, which its caller must not steer. */

@@ -7,6 +7,7 @@
  * itself, and knows no process but by what a run says.
  */
 #include "ask.h"
+#include "bad_option.h"
 #include "clock.h"
 #include "draw.h"
 #include "reply.h"
@@ -613,18 +614,12 @@ static bool list_runs(const struct call *call)
 }
 
 /* Names the word that getopt_long(3) stumbled over. */
-static _Noreturn void bad_option(int complaint, char **argv)
+_Noreturn static void bad_option(int complaint, char **argv)
 {
-	const char *word = argv[optind - 1];
+	char text[1024];
 
-	if (complaint == ':')
-		misuse("%s needs a value", word);
-	/* In the middle of "-xyz" WORD is the word before: go by the letter. */
-	if (optopt > 0 && optopt < 256 && strchr(short_options, optopt) == NULL)
-		misuse("unknown option '-%c'", optopt);
-	if (optopt == 0)
-		misuse("unknown option '%s'", word);
-	misuse("'%s' takes no value", word);
+	bad_option_text(complaint, argv, short_options, text, sizeof(text));
+	misuse("%s", text);
 }
 
 static const char *const words_none[] = {NULL};

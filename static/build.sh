@@ -13,28 +13,8 @@ arch=$1 output=$2
 shift 2
 top=$(cd "$(dirname "$0")/.." && pwd)
 build=$top/build/static
-
-# packages SUITE ARCHITECTURE TYPE: an apt with lists of its own, in $apt: the machine's stay as
-# they are, and nothing is installed.
-packages() {
-	lists=$build/lists-$1-$2-$3
-	mkdir -p "$lists/partial" "$build/cache/archives/partial"
-	# shellcheck disable=SC2016 # apt-get's
-	mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' | awk '$1 == "Debian" {print $2; exit}')
-	cat >"$lists.sources" <<-END
-		Types: $3
-		URIs: $mirror
-		Suites: $1
-		Components: main
-		Architectures: $2
-		Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-	END
-	apt="-q -o Dir::Etc::sourcelist=$lists.sources -o Dir::Etc::sourceparts=/nonexistent
-		-o Dir::State::lists=$lists -o Dir::Cache=$build/cache -o APT::Sandbox::User=root
-		-o APT::Architecture=$2 -o APT::Architectures=$2 -o Acquire::Languages=none -o Acquire::Retries=3"
-	# shellcheck disable=SC2086 # a list of words
-	apt-get $apt update >"$build/fetch.log" 2>&1 || fail "package lists"
-}
+# shellcheck source=lists.sh
+. "$top/lists.sh"
 
 fail() {
 	tail -n 5 "$build/fetch.log" >&2
@@ -46,11 +26,11 @@ fail() {
 fetch_source() {
 	source=$build/libcap-ng
 	[ ! -e "$source/src/cap-ng.c" ] || return 0
-	packages bookworm amd64 deb-src
 	rm -rf "$build/source"
 	mkdir -p "$build/source" "$source"
-	# shellcheck disable=SC2086
-	(cd "$build/source" && apt-get $apt source --download-only libcap-ng) \
+	# shellcheck disable=SC2086 # a list of words
+	(cd "$build/source" && own_lists "$PWD" bookworm amd64 deb-src &&
+		apt-get $apt source --download-only libcap-ng) \
 		>"$build/fetch.log" 2>&1 || fail "the source of libcap-ng"
 	tar -xf "$build"/source/libcap-ng_*.orig.tar.* -C "$source" --strip-components=1
 }
@@ -59,11 +39,11 @@ fetch_source() {
 fetch_musl() { # SUITE TRIPLET
 	musl=$build/$arch/usr
 	[ ! -e "$musl/lib/$2/libc.a" ] || return 0
-	packages "$1" "$arch" deb
 	rm -rf "${build:?}/$arch"
 	mkdir -p "$build/$arch"
 	# shellcheck disable=SC2086
-	(cd "$build/$arch" && apt-get $apt download musl-dev && dpkg-deb -x musl-dev_*.deb .) \
+	(cd "$build/$arch" && own_lists "$PWD" "$1" "$arch" deb &&
+		apt-get $apt download musl-dev && dpkg-deb -x musl-dev_*.deb .) \
 		>"$build/fetch.log" 2>&1 || fail "musl for $arch"
 }
 

@@ -1,7 +1,7 @@
 /*
  * Durations: one that is accepted means the same when it is written out in full.
  *
- * with: options.c signals.c runtime.c descriptor.c rights.c
+ * with: options.c bad_option.c signals.c runtime.c descriptor.c rights.c
  */
 #include "options.h"
 #include "status.h"

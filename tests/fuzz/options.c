@@ -2,7 +2,7 @@
  * The command line, its words divided by NUL bytes: every number that is accepted is
  * within its bounds, the command lies inside argv, and reading it again gives the same.
  *
- * with: options.c signals.c runtime.c descriptor.c rights.c -Wl,--wrap=exit
+ * with: options.c bad_option.c signals.c runtime.c descriptor.c rights.c -Wl,--wrap=exit
  */
 #include "options.h"
 #include "status.h"

@@ -5,29 +5,16 @@
 set -u
 # shellcheck source=tests/worlds/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=lists.sh
+. "$top/lists.sh"
 
-# packages SUITE ARCHITECTURE PACKAGE: fetches and unpacks it in the working directory. With
-# package lists of its own: the machine's own stay as they are, and nothing is installed.
-# PACKAGE may be "kernel".
+# packages SUITE ARCHITECTURE PACKAGE: fetches and unpacks it in the working directory. PACKAGE may
+# be "kernel".
 packages() {
-	mkdir -p lists/partial cache/archives/partial
-	cat >list.sources <<-END
-		Types: deb
-		URIs: $mirror
-		Suites: $1
-		Components: main
-		Architectures: $2
-		Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-	END
-	apt="-q -o Dir::Etc::sourcelist=$PWD/list.sources -o Dir::Etc::sourceparts=/nonexistent
-		-o Dir::State::lists=$PWD/lists -o Dir::Cache=$PWD/cache -o APT::Sandbox::User=root
-		-o APT::Architecture=$2 -o APT::Architectures=$2
-		-o Acquire::Languages=none -o Acquire::Retries=3"
 	package=$3
-	# shellcheck disable=SC2086 # a list of words
-	apt-get $apt update || return
+	own_lists "$PWD" "$1" "$2" deb || return
 	if [ "$package" = kernel ]; then
-		# shellcheck disable=SC2086
+		# shellcheck disable=SC2086 # a list of words
 		package=$(apt-cache $apt depends "linux-image-cloud-$2" |
 			awk '/Depends:/ {print $2; exit}')
 	fi
@@ -101,8 +88,6 @@ foreign_room() { # DIRECTORY ARCHITECTURE SUITE
 		cp "$build/bomb-$2" "$1/t/bomb"
 }
 
-# shellcheck disable=SC2016 # apt-get's
-mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' | awk '$1 == "Debian" {print $2; exit}')
 machine="qemu-system-x86_64 -cpu qemu64,-cx16" console=ttyS0
 room "$build/machine" && cp "$top/tests/bin/bomb" "$build/machine/t/" && pack "$build/machine" || exit 1
 kernel bullseye amd64 5.10
