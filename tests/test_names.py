@@ -463,7 +463,7 @@ def test_dumb_init_at_ctrl_c():
 
 # From a shell without job control timeout is not in the foreground: what reads there stops.
 @pytest.mark.parametrize("script, keys, expected", [
-    ("timeout .4 sh -c 'echo ready; read x; echo got-$x'; echo status-$?", b"word\n",
+    ("timeout 1.4 sh -c 'echo ready; read x; echo got-$x'; echo status-$?", b"word\n",
      b"status-124"),
     ("timeout --foreground 9 sh -c 'echo ready; read x; echo got-$x'; echo status-$?", b"word\n",
      b"got-word\r\nstatus-0"),
@@ -473,7 +473,7 @@ def test_dumb_init_at_ctrl_c():
     ("exec timeout -v 9 sh -c 'trap \"sleep .3; exit 4\" INT; echo ready; sleep 3'", b"\x03",
      b"sending signal INT"),
     ("exec timeout -k .1 9 sh -c 'trap \"\" INT; echo ready; sleep 3'", b"\x03", b""),
-    ("exec timeout .4 sh -c 'echo ready; sleep 3'", b"\x1a", b""),
+    ("exec timeout 1.4 sh -c 'echo ready; sleep 3'", b"\x1a", b""),
 ])
 def test_timeout_in_a_terminal(tmp_path, script, keys, expected):
     found = []
