@@ -109,10 +109,13 @@ static void holds_dying(void)
 	announce_and_rest();
 }
 
-/* The first process of a PID namespace, with a child in a session of its own. */
+/*
+ * The first process of a PID namespace, with a child in a session of its own. Its memory
+ * is a copy made at any moment of the other threads, whose locks fork() would wait for.
+ */
 static int in_namespace(void *argument)
 {
-	if (fork() == 0) {
+	if (_Fork() == 0) {
 		setsid();
 		rest();
 	}
