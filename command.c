@@ -30,7 +30,7 @@
 struct birth {
 	const struct options *opt;
 	const struct inherited *inherited;
-	pid_t owner, shim, shim_group;
+	pid_t owner, shim;
 	bool own_group;
 	int report;
 	const struct cgroup
@@ -178,7 +178,6 @@ static const char *prepare(const struct birth *birth)
 /* With the terminal that is standard input, if that is one and nobody's. */
 static void lead_session(void)
 {
-	/* Cannot fail: a new process leads no group. */
 	setsid();
 	ioctl(STDIN_FILENO, TIOCSCTTY, 0);
 }
@@ -190,17 +189,11 @@ static int child(void *argument)
 	const struct birth *birth = argument;
 	struct failure failure;
 
-	/*
-	 * Out of the reaper's group: into one of its own, or the shim's (0: led by a
-	 * process outside this PID namespace; the reaper has stayed there). Fails only if
-	 * that group is gone, and the shim with it: then the reaper is about to kill us.
-	 */
+	/* Neither can fail: a new process leads nothing. */
 	if (birth->opt->process_group == GROUP_SESSION)
 		lead_session();
 	else if (birth->own_group)
 		setpgid(0, 0);
-	else if (birth->shim_group != 0)
-		setpgid(0, birth->shim_group);
 	die_with_parent(birth);
 	adopt_pid_variable("LISTEN_PID", birth->shim, listen_pid);
 	adopt_pid_variable("WATCHDOG_PID", birth->shim, watchdog_pid);
@@ -243,9 +236,15 @@ static pid_t bear(struct birth *birth, const struct cgroup *cgroup)
 	return clone(child, stack + sizeof(stack), SIGCHLD, birth);
 }
 
+bool command_leads_group(const struct options *opt)
+{
+	return opt->process_group == GROUP_NEW || opt->process_group == GROUP_SESSION ||
+	       (opt->process_group == GROUP_BY_TERMINAL && !has_terminal());
+}
+
 int command_start(struct command *cmd, const struct options *opt,
 		  const struct inherited *inherited, const struct cgroup *cgroup,
-		  pid_t owner, pid_t shim, pid_t shim_group)
+		  pid_t owner, pid_t shim)
 {
 	static struct birth birth;
 	int ends[2];
@@ -256,17 +255,14 @@ int command_start(struct command *cmd, const struct options *opt,
 	ends[1] = descriptor_above_2(ends[1]);
 	if (ends[0] < 0 || ends[1] < 0)
 		return -1;
-	cmd->own_group = opt->process_group == GROUP_NEW ||
-			 opt->process_group == GROUP_SESSION ||
-			 (opt->process_group == GROUP_BY_TERMINAL && !has_terminal());
 	cmd->progress = ends[0];
 	birth = (struct birth){.opt = opt,
 			       .inherited = inherited,
 			       .owner = owner,
 			       .shim = shim,
-			       .shim_group = shim_group,
 			       .own_group = cmd->own_group,
 			       .report = ends[1]};
+	cmd->missed = signals_pending();
 	cmd->pid = bear(&birth, cgroup);
 	if (cmd->pid > 0) {
 		close(ends[1]);

@@ -17,6 +17,7 @@ struct command {
 	pid_t pid;
 	bool own_group; /* it leads a process group of its own: PID is its number */
 	int progress; /* pipe: closes at exec or death, brings a struct failure before */
+	uint64_t missed; /* signals that came to us before it was born: not to it */
 };
 
 /* Why an exec did not happen. */
@@ -27,12 +28,14 @@ struct failure {
 	const char *step;   /* a constant text: what failed before the exec, or NULL */
 };
 
+/* Is OPT's command to lead a process group of its own? If not it is born into ours. */
+bool command_leads_group(const struct options *opt);
+
 /*
- * Starts OPT's command in a new process with what INHERITED holds. OWNER is the
- * caller's process id, SHIM the one that the caller of treewrap knows, for
- * LISTEN_PID and the like, SHIM_GROUP its process group, which the command joins unless
- * it gets one of its own; CGROUP, if not NULL, is where it is born. Returns 0 with CMD
- * filled, or -1 and errno.
+ * Starts OPT's command in a new process with what INHERITED holds, and with a group as
+ * CMD says. OWNER is the caller's process id, SHIM the one that the caller of treewrap
+ * knows, for LISTEN_PID and the like; CGROUP, if not NULL, is where it is born. Returns 0
+ * with CMD filled, or -1 and errno.
  *
  * THE CHILD RUNS IN OUR MEMORY until its exec, as after vfork(2), but beside us and
  * not before us, so that a deadline holds even if the exec hangs. Until its progress pipe
@@ -40,7 +43,7 @@ struct failure {
  */
 int command_start(struct command *cmd, const struct options *opt,
 		  const struct inherited *inherited, const struct cgroup *cgroup,
-		  pid_t owner, pid_t shim, pid_t shim_group);
+		  pid_t owner, pid_t shim);
 
 /*
  * Reads CMD's progress pipe once it is readable or hung up, and closes it. True: the

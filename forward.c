@@ -61,7 +61,7 @@ bool forward_is_by_terminal(int signo)
 /* True if the terminal sent it to the whole group, of which the command has its copy. */
 static bool command_has_it(const struct forwarding *f, const struct arrived *arrived)
 {
-	if (arrived->code != SI_KERNEL || f->command == NULL)
+	if (arrived->code != SI_KERNEL || arrived->missed || f->command == NULL)
 		return false;
 	/* A hangup is told to the session's leader alone. */
 	if (f->shim_leads_session &&

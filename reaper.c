@@ -96,16 +96,14 @@ static void tell_shim(const struct reaper *r, enum link_type type, int signo)
  * The command was stopped by SIGNO: so is the shim to be. It does it itself where it can
  * take it back; SIGSTOP it gets from us, so that nothing we send later, and not the
  * SIGCONT that our death sends, can come before it. (From a PID namespace of our own we
- * cannot signal it.)
+ * cannot signal it: it knows.)
  */
 static void stop_shim(struct reaper *r, int signo)
 {
-	if (signo == SIGSTOP && getppid() == 0)
-		signo = SIGTSTP;
 	r->stops++;
 	r->command_stopped = true;
 	tell_shim(r, LINK_STOPPED, signo);
-	if (signo == SIGSTOP)
+	if (signo == SIGSTOP && getppid() != 0)
 		signal_shim(r, SIGSTOP);
 }
 
@@ -469,9 +467,13 @@ static void receive(struct reaper *r, const struct arrived *arrived)
  * The shim is what people signal, if there is one. But a program that we are called as is
  * its command's parent, and gets what that sends to its parent.
  */
-static bool is_for_us(const struct reaper *r, const struct arrived *arrived)
+bool reaper_is_for_us(struct reaper *r, struct arrived *arrived)
 {
-	return r->link < 0 || (r->opt->as.guise != NULL && arrived->sender != r->shim);
+	arrived->missed = signals_was_pending(&r->command.missed, arrived);
+	/* (What comes while we are being born loses all but its number.) */
+	const bool by_kernel = arrived->code == SI_KERNEL || arrived->sender == 0;
+	return r->link < 0 || (arrived->missed && by_kernel) ||
+	       (r->opt->as.guise != NULL && arrived->sender != r->shim);
 }
 
 static void take_signals(struct reaper *r)
@@ -481,7 +483,7 @@ static void take_signals(struct reaper *r)
 	for (int i = 0; i < SIGNALS_PER_TURN && signals_read(r->signals, &arrived); i++) {
 		if (arrived.signo == SIGCHLD)
 			r->more_to_reap = true;
-		else if (is_for_us(r, &arrived))
+		else if (reaper_is_for_us(r, &arrived))
 			receive(r, &arrived);
 	}
 }
@@ -529,7 +531,7 @@ static void command_ended(struct reaper *r, const siginfo_t *info)
 		reaper_tell(r, COMMAND_DUMPED, info->si_pid, 0);
 }
 
-static void child_changed(struct reaper *r, const siginfo_t *info)
+void reaper_child_changed(struct reaper *r, const siginfo_t *info)
 {
 	const bool is_command = r->command_runs && info->si_pid == r->command.pid;
 
@@ -584,7 +586,7 @@ static void reap(struct reaper *r)
 		}
 		if (info.si_pid == 0)
 			return;
-		child_changed(r, &info);
+		reaper_child_changed(r, &info);
 	}
 	r->more_to_reap = true;
 }

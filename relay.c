@@ -26,8 +26,8 @@ static void pass_on(pid_t shim, const struct arrived *arrived, bool leads_sessio
 		return;
 	/* The terminal has sent it to the shim too, which is in our group; a hangup alone
 	 * goes to the session's leader only. */
-	if (arrived->code == SI_KERNEL && forward_is_by_terminal(signo) &&
-	    !(leads_session && signo == SIGHUP))
+	if (arrived->code == SI_KERNEL && !arrived->missed &&
+	    forward_is_by_terminal(signo) && !(leads_session && signo == SIGHUP))
 		return;
 	if (signals_value(arrived, signo, &info))
 		syscall(SYS_rt_sigqueueinfo, shim, signo, &info);
@@ -51,7 +51,7 @@ static void stop_too(pid_t shim, int signo)
 	signals_stop_end(signo, still);
 }
 
-struct relayed relay_run(pid_t shim, int signals, bool leads_session)
+struct relayed relay_run(pid_t shim, int signals, uint64_t missed, bool leads_session)
 {
 	struct arrived arrived;
 
@@ -70,7 +70,9 @@ struct relayed relay_run(pid_t shim, int signals, bool leads_session)
 		wait_for(-1, &fd, 1,
 			 signals == SIGNALS_UNPOLLED ? SIGNALS_LOOK_MS * NS_PER_MS
 						     : NEVER);
-		while (signals_read(signals, &arrived))
+		while (signals_read(signals, &arrived)) {
+			arrived.missed = signals_was_pending(&missed, &arrived);
 			pass_on(shim, &arrived, leads_session);
+		}
 	}
 }

@@ -9,6 +9,7 @@
 #define RELAY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* What the shim came to; as in waitid(2). */
@@ -19,9 +20,9 @@ struct relayed {
 
 /*
  * Passes on to SHIM, our child, what SIGNALS (from signals_open()) brings, stops when it
- * has stopped, and returns when it has ended. LEADS_SESSION: this process leads its
- * session.
+ * has stopped, and returns when it has ended. MISSED: what was pending before it was born
+ * (see signals.h). LEADS_SESSION: this process leads its session.
  */
-struct relayed relay_run(pid_t shim, int signals, bool leads_session);
+struct relayed relay_run(pid_t shim, int signals, uint64_t missed, bool leads_session);
 
 #endif

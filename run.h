@@ -88,6 +88,15 @@ void reaper_use_callers_rights(const struct reaper *r, bool on);
 /* Does SIGNO stop the tree (--stop-on)? */
 bool reaper_is_stopped_by(const struct reaper *r, int signo);
 
+/*
+ * Is ARRIVED, which has come to this process, more than a copy of what the shim got? Sets
+ * its MISSED.
+ */
+bool reaper_is_for_us(struct reaper *r, struct arrived *arrived);
+
+/* A child has ended, stopped or run on, as INFO says (from waitid(2)). */
+void reaper_child_changed(struct reaper *r, const siginfo_t *info);
+
 /* Tells the guise, if we are called by another name. */
 void reaper_tell(const struct reaper *r, enum happening what, int number, int how);
 

@@ -64,6 +64,7 @@ struct shim {
 	bool ended;	    /* the reaper has told the end, which is OUTCOME */
 	struct outcome outcome;
 	int64_t ready_at; /* see READY_NS; NEVER: it has been done */
+	uint64_t missed;  /* signals that came to us before the reaper was born */
 	bool holding;	  /* HELD found the link full */
 	struct link_message held;
 };
@@ -123,12 +124,8 @@ static int be_reaper(void *argument)
 	const bool inside = is_pidns(setup);
 	if (inside)
 		enter_namespace(birth);
-	/* A group of its own, and a name of its own: what kills the shim's group, or
-	 * everything named treewrap, does not kill both. Neither call can fail here. A
-	 * group that is led from outside our PID namespace has no number to bring the
-	 * command back into it: then we stay there too. */
-	if (setup->shim_group != 0)
-		setpgid(0, 0);
+	/* A name of its own, so that what kills everything named treewrap does not kill
+	 * both; a group of its own when the command has been born. Cannot fail. */
 	prctl(PR_SET_NAME, "tree-reaper");
 	/* Should we have been stopped when the shim dies, that wakes us. */
 	prctl(PR_SET_PDEATHSIG, SIGCONT);
@@ -151,8 +148,8 @@ static void take_link(struct shim *shim)
 		switch (message.type) {
 		case LINK_STOPPED:
 			shim->stops = message.stop.number;
-			/* This one the reaper sends itself. */
-			if (message.stop.signo != SIGSTOP)
+			/* This one the reaper sends itself where it can. */
+			if (message.stop.signo != SIGSTOP || is_pidns(shim->setup))
 				shim->stopped_by = message.stop.signo;
 			break;
 		case LINK_CONTINUED:
@@ -171,6 +168,28 @@ static void take_link(struct shim *shim)
 	}
 }
 
+static void pass_on(struct shim *shim)
+{
+	if (shim->holding)
+		shim->holding = !link_send(shim->link, &shim->held);
+}
+
+/*
+ * In our group, which is orphaned, Ctrl-Z does nothing, and nobody is there to continue
+ * what it has stopped all the same: before the reaper had left us, or in another group.
+ */
+static void continue_command(struct shim *shim)
+{
+	const struct arrived cont = {.signo = SIGCONT,
+				     .code = SI_USER,
+				     .sender = getpid(),
+				     .stops = shim->stops};
+
+	shim->held = (struct link_message){.type = LINK_SIGNAL, .signal = cont};
+	shim->holding = true;
+	pass_on(shim);
+}
+
 /*
  * The command has stopped: so do we, so that the shell sees its job stopped. A SIGCONT
  * that comes between the two steps, the one that the reaper's death sends included, takes
@@ -179,7 +198,8 @@ static void take_link(struct shim *shim)
  */
 static void stop_too(struct shim *shim)
 {
-	const int signo = shim->stopped_by;
+	/* (What cannot be blocked could not be taken back.) */
+	const int signo = shim->stopped_by == SIGSTOP ? SIGTSTP : shim->stopped_by;
 	siginfo_t info = {.si_pid = 0};
 
 	signals_stop_begin(signo);
@@ -187,15 +207,15 @@ static void stop_too(struct shim *shim)
 	const bool reaper_lives = waitid(P_PID, (id_t)shim->reaper, &info,
 					 WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
 				  info.si_pid == 0;
-	signals_stop_end(signo, shim->stopped_by != 0 && reaper_lives);
+	const bool stopped =
+		signals_stop_end(signo, shim->stopped_by != 0 && reaper_lives);
+	if (!stopped && shim->stopped_by == SIGTSTP) {
+		if (shim->holding)
+			return; /* the link is full: once more when it is not */
+		continue_command(shim);
+	}
 	shim->was_stopped_by = shim->stopped_by;
 	shim->stopped_by = 0;
-}
-
-static void pass_on(struct shim *shim)
-{
-	if (shim->holding)
-		shim->holding = !link_send(shim->link, &shim->held);
 }
 
 /* Ends: stops at the first signal that the link does not take. */
@@ -221,6 +241,7 @@ static void take_signals(struct shim *shim)
 		if (arrived.signo == SIGCONT)
 			shim->was_stopped_by = 0;
 		arrived.stops = shim->stops;
+		arrived.missed = signals_was_pending(&shim->missed, &arrived);
 		shim->held =
 			(struct link_message){.type = LINK_SIGNAL, .signal = arrived};
 		shim->holding = true;
@@ -477,6 +498,7 @@ static struct outcome be_shim(struct reaper_setup *setup)
 		be_woken_by(birth.ends[0]);
 	contain(setup);
 	give_name(setup);
+	shim.missed = signals_pending();
 	shim.reaper = start_reaper(&birth);
 	close(birth.ends[1]);
 	shim.link = birth.ends[0];
@@ -516,6 +538,7 @@ static int be_shim_behind_relay(void *argument)
 static struct outcome be_relay(struct reaper_setup *setup)
 {
 	static char stack[SHIM_STACK_SIZE] __attribute__((aligned(16)));
+	uint64_t missed = signals_pending();
 	const pid_t shim =
 		clone(be_shim_behind_relay, stack + sizeof(stack), SIGCONT, setup);
 
@@ -524,7 +547,7 @@ static struct outcome be_relay(struct reaper_setup *setup)
 	let_go(&setup->signals, 1, NULL, false);
 	privs_seal();
 	const struct relayed end =
-		relay_run(shim, setup->signals, setup->shim_leads_session);
+		relay_run(shim, setup->signals, missed, setup->shim_leads_session);
 	if (end.code == CLD_EXITED)
 		return (struct outcome){end.status, 0};
 	return (struct outcome){128 + end.status, end.status};

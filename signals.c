@@ -201,6 +201,24 @@ bool signals_read(int fd, struct arrived *arrived)
 	return false;
 }
 
+uint64_t signals_pending(void)
+{
+	uint64_t pending = 0;
+
+	/* Cannot fail: the pointer and the size are right. */
+	syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+	return pending;
+}
+
+bool signals_was_pending(uint64_t *pending, const struct arrived *arrived)
+{
+	const uint64_t bit = UINT64_C(1) << (arrived->signo - 1);
+	const bool was = (*pending & bit) != 0;
+
+	*pending &= ~bit;
+	return was;
+}
+
 bool signals_value(const struct arrived *arrived, int signo, siginfo_t *info)
 {
 	if (arrived->code >= 0 || arrived->code == SI_TKILL)
@@ -221,7 +239,7 @@ void signals_stop_begin(int signo)
 	kill(getpid(), signo);
 }
 
-void signals_stop_end(int signo, bool really)
+bool signals_stop_end(int signo, bool really)
 {
 	const struct sigaction by_default = {.sa_handler = SIG_DFL};
 	struct sigaction before;
@@ -229,14 +247,16 @@ void signals_stop_end(int signo, bool really)
 	if (!really) {
 		/* Takes back what is pending; itself it is ours and will be dropped. */
 		kill(getpid(), SIGCONT);
-		return;
+		return true;
 	}
 	/* Fails only for SIGSTOP and the like. */
 	if (sigaction(signo, &by_default, &before) < 0)
-		return;
+		return true;
 	set_mask(~(UINT64_C(1) << (signo - 1)), NULL);
 	set_mask(~UINT64_C(0), NULL);
 	sigaction(signo, &before, NULL);
+	/* An older SIGCONT has been taken back by the stop signal. */
+	return (signals_pending() >> (SIGCONT - 1) & 1) != 0;
 }
 
 void signals_die_of(int signo)

@@ -31,6 +31,7 @@ struct arrived {
 	uid_t uid;
 	uint64_t value;
 	unsigned stops; /* of the command, that the shim knew of then */
+	bool missed; /* came before its next receiver was born: see signals_pending() */
 };
 
 /*
@@ -69,6 +70,15 @@ int signals_open(void);
 bool signals_read(int fd, struct arrived *arrived);
 
 /*
+ * The signals that wait to be read: bit N-1 is signal N. Asked for just before a process
+ * is born into our group: what the terminal had sent to the group by then has missed it.
+ */
+uint64_t signals_pending(void);
+
+/* Was ARRIVED, which has just been read, in PENDING? Takes it out of there. */
+bool signals_was_pending(uint64_t *pending, const struct arrived *arrived);
+
+/*
  * True if ARRIVED brought a value, with which it can travel on: as INFO, for
  * rt_sigqueueinfo(2), under the number SIGNO. The sender is told too, as the kernel
  * allows for such signals.
@@ -78,10 +88,11 @@ bool signals_value(const struct arrived *arrived, int signo, siginfo_t *info);
 /*
  * Stops this process by SIGNO in two steps: after the first, a SIGCONT from anybody takes
  * the second back (SIGNO is not SIGSTOP, which cannot be blocked). END does it, or, if
- * not REALLY, clears it away; it returns when we have been continued.
+ * not REALLY, clears it away; it returns when we have been continued. False: nobody has
+ * continued us, for in an orphaned process group the kernel does not stop us.
  */
 void signals_stop_begin(int signo);
-void signals_stop_end(int signo, bool really);
+bool signals_stop_end(int signo, bool really);
 
 /*
  * Ends this process by SIGNO with its default action and without a core file, so

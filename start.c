@@ -15,34 +15,31 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* A child killed before its exec shares our memory until it is dead. */
 #define BIRTH_DEATH_MS 1000
 
 /*
- * A session of our own, now that the command has been born into the shim's group. As a
- * parent from the same session but another group we would keep that group from being
- * orphaned, and Ctrl-Z would stop where it does not without treewrap. (A group of the
- * command's own would be orphaned by our leaving, and could not be stopped any more.)
- * A group's leader cannot leave; so through the shim's group, where for the time of one
- * system call a kill of the group would take both of us. (That is where a reaper in a PID
- * namespace of its own has been until now: see be_reaper().)
+ * Away from the shim: what kills its group, or hangs up its terminal, is not to kill both
+ * of us. From a command with a group of its own before it is born; else afterwards, for
+ * it is born into the shim's group by our being there, and gets from the first moment
+ * what the terminal sends to that.
+ *
+ * Then it has to be a session of our own. As a parent from the same session but another
+ * group we would keep the shim's group from being orphaned, and Ctrl-Z would stop where
+ * it does not without treewrap. (A group of the command's own would be orphaned by our
+ * leaving, and could not be stopped any more.) Neither call can fail: we lead nothing.
  */
-static void leave_session(const struct reaper *r)
+static void leave(const struct reaper *r)
 {
 	if (r->link < 0)
 		return;
-	if (r->command.own_group) {
-		/* Cannot fail: we lead no session. */
+	if (r->command.own_group)
 		setpgid(0, 0);
-		return;
-	}
-	/* Fails if the shim is gone; then nobody is left to be mistaken. 0: we are in it.
-	 */
-	if (r->shim_group != 0)
-		setpgid(0, r->shim_group);
-	setsid();
+	else
+		setsid();
 }
 
 void reaper_settle(const struct reaper_setup *setup, const int more[], size_t count)
@@ -94,6 +91,19 @@ static void receive_early(struct reaper *r, const struct arrived *arrived)
 		forward_before_exec(&forwarding, arrived);
 }
 
+/*
+ * A stop (by Ctrl-Z, say) is told, or a shell would wait for the command, and that for
+ * the shell. Cannot fail: it is our child and not reaped.
+ */
+static void look_at_early_stop(struct reaper *r)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	waitid(P_PID, (id_t)r->command.pid, &info, WSTOPPED | WCONTINUED | WNOHANG);
+	if (info.si_pid != 0)
+		reaper_child_changed(r, &info);
+}
+
 /* Takes one at a time, of those that poll(2) has promised: so nothing fails. */
 static void take_early_signals(struct reaper *r, const struct pollfd *fds)
 {
@@ -104,8 +114,12 @@ static void take_early_signals(struct reaper *r, const struct pollfd *fds)
 	    message.type == LINK_SIGNAL)
 		receive_early(r, &message.signal);
 	if ((fds[POLL_SIGNALS].revents & POLLIN) != 0 &&
-	    signals_read(r->signals, &arrived) && arrived.signo != SIGCHLD)
-		receive_early(r, &arrived);
+	    signals_read(r->signals, &arrived)) {
+		if (arrived.signo == SIGCHLD)
+			look_at_early_stop(r);
+		else if (reaper_is_for_us(r, &arrived))
+			receive_early(r, &arrived);
+	}
 }
 
 /* Has one of the watches ended, or the shim? */
@@ -132,14 +146,11 @@ static bool exec_decided(struct reaper *r, int64_t limit, bool watching)
 		if (left < 0)
 			left = 0;
 		/* Whoever asks something waits until the command runs. Nothing is waiting
-		 * to be written yet: the place is free. Our children's signals tell no
-		 * more than the pipe. */
+		 * to be written yet: the place is free. */
 		const unsigned count = POLL_WATCHES + (watching ? r->watches->count : 0);
 		reaper_fill_poll(r, fds);
 		fds[POLL_EVENTS] =
 			(struct pollfd){.fd = r->command.progress, .events = POLLIN};
-		if (r->link >= 0)
-			fds[POLL_SIGNALS].fd = -1;
 		wait_for(r->epoll, fds, count, left);
 		if (fds[POLL_EVENTS].revents != 0)
 			return true;
@@ -227,12 +238,17 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 	const bool early = privs_are_ordinary();
 	if (early)
 		privs_raise_priority();
+	r->command.own_group = command_leads_group(r->opt);
+	if (r->command.own_group)
+		leave(r);
 	if (command_start(&r->command, r->opt, setup->inherited, r->cgroup, getpid(),
-			  r->front, r->shim_group) < 0) {
+			  r->front) < 0) {
 		failure = (struct failure){STATUS_FAILED, errno, NULL, NULL};
 		say_failure(r, &failure);
 		return false;
 	}
+	if (!r->command.own_group)
+		leave(r);
 	r->command_runs = true;
 	const bool decided = wait_for_exec(r);
 	const bool runs = decided && command_progress(&r->command, &failure);
@@ -241,9 +257,6 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 		privs_raise_priority();
 	settle(r, setup);
 	r->ready_at = clock_now_ns() + READY_NS;
-	/* After that: a terminal to report to can be opened anew only from its session.
-	 */
-	leave_session(r);
 	const char *blindness = r->opt->verbose > 0 ? tree_blindness(r->tree) : NULL;
 	if (blindness != NULL)
 		say_more(r->status, "%s", blindness);

@@ -2,7 +2,6 @@
 are full, things that are gone. It starts nothing, or it keeps its promise; it never hangs."""
 
 import errno
-import functools
 import json
 import os
 import pathlib
@@ -19,22 +18,6 @@ ESCAPE = [tw.adversary("escape")]
 
 def refuse(error, calls):
     return [tw.adversary("refuse"), str(getattr(errno, error)), calls]
-
-
-@functools.lru_cache
-def can_trace():
-    return subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "true"],
-                          capture_output=True).returncode == 0
-
-
-def inject(call, what, when=None, path=None):
-    """strace(1) makes CALL fail in each process, at its occurrence WHEN if that is given."""
-    if not can_trace():
-        pytest.skip("nothing can be traced here")
-    return ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null",
-            *(["-P", path] if path else []),
-            "-e", "trace=" + call, "-e", "signal=none",
-            "-e", "inject=%s:%s%s" % (call, what, ":when=%s" % when if when else "")]
 
 
 def start(*words, **keywords):
@@ -73,7 +56,7 @@ def test_relay_cannot_fork():
 
 
 def test_subreaper_refused_to_the_reaper_alone():
-    result = run(*inject("prctl", "error=EINVAL", 3), tw.TREEWRAP, "echo", "ran")
+    result = run(*tw.inject("prctl", "error=EINVAL", 3), tw.TREEWRAP, "echo", "ran")
     assert (result.status, result.out) == (125, b"")
 
 
@@ -81,7 +64,7 @@ def test_subreaper_refused_to_the_reaper_alone():
 def test_parent_gone_before_birth(relay):
     """The number of the parent is not what it was: the command is not run."""
     before = 'sleep 1 >/dev/null 2>&1 & exec "$@"' if relay else 'exec "$@"'
-    result = run(*inject("getppid", "retval=999999"), "bash", "-c", before, "bash", tw.TREEWRAP,
+    result = run(*tw.inject("getppid", "retval=999999"), "bash", "-c", before, "bash", tw.TREEWRAP,
                  "echo", "ran")
     assert (result.status, result.out) == (125, b"")
 
@@ -99,13 +82,13 @@ def test_nothing_to_watch_a_process_by():
 @pytest.mark.parametrize("when", [2, 5, 6, 7, 8, 9])  # 1, 3 and 4 are the shell's
 def test_no_descriptors_where_streams_are_closed(when):
     """What is opened gets their numbers, and has to be moved away from there."""
-    result = run(*inject("fcntl", "error=EMFILE", when), "sh", "-c", 'exec "$@" <&- >&-',
+    result = run(*tw.inject("fcntl", "error=EMFILE", when), "sh", "-c", 'exec "$@" <&- >&-',
                  "sh", tw.TREEWRAP, "sh", "-c", "exit 3")
     assert result.status == 3 or (result.status == 125 and result.err), result
 
 
 def test_watched_parent_gone_at_start():
-    result = run(*inject("getppid", "retval=999999", 2), tw.TREEWRAP, "--watch-parent", "echo")
+    result = run(*tw.inject("getppid", "retval=999999", 2), tw.TREEWRAP, "--watch-parent", "echo")
     assert (result.status, result.out) == (125, b"")
     assert b"is gone already" in result.err
 
@@ -130,7 +113,7 @@ def test_executable_in_path_that_is_being_written(tmp_path):
 
 def test_report_of_a_failed_exec_that_fails():
     """The reaper then sees a command that has ended by itself, by the same status."""
-    result = run(*inject("write", "error=EPIPE"), tw.TREEWRAP, "./not-there")
+    result = run(*tw.inject("write", "error=EPIPE"), tw.TREEWRAP, "./not-there")
     assert result.status == 125
 
 
@@ -145,7 +128,7 @@ def test_memory_shared_with_threads_only():
 
 @pytest.mark.parametrize("error", ["EACCES", "EIO"])
 def test_terminal_that_cannot_be_asked_for(error):
-    result = run(*inject("openat", "error=" + error, path="/dev/tty"), tw.TREEWRAP, "sh", "-c",
+    result = run(*tw.inject("openat", "error=" + error, path="/dev/tty"), tw.TREEWRAP, "sh", "-c",
                  'test "$(ps -o pgid= -p $$ | tr -d " ")" = $$ && echo own')
     assert (result.status, result.out) == (0, b"own\n")
 
@@ -190,7 +173,7 @@ def test_standard_error_that_cannot_be_made_ours(room):
 
 def test_poll_fails(mark):
     """No memory for it: everything is looked at all the same."""
-    result = run(*inject("ppoll", "error=ENOMEM", "2..50"), tw.TREEWRAP, "-t", "0.5", "-k", "0.2",
+    result = run(*tw.inject("ppoll", "error=ENOMEM", "2..50"), tw.TREEWRAP, "-t", "0.5", "-k", "0.2",
                  *ESCAPE, mark, "setsid", "ignore")
     assert result.status == 124
     tw.assert_nothing_left(mark)
@@ -205,7 +188,7 @@ def test_poll_fails(mark):
 def test_one_call_fails_at_any_time(mark, call, error, last):
     """It is overcome, or treewrap fails and says so; nothing is left and nothing hangs."""
     for when in range(1, last + 1):
-        result = run(*inject(call, "error=" + error, when), tw.TREEWRAP, "-k", "0.2", "--linger",
+        result = run(*tw.inject(call, "error=" + error, when), tw.TREEWRAP, "-k", "0.2", "--linger",
                      "0", *ESCAPE, mark, "setsid", "double", "=", "exit", "7")
         # The first may be the loader's.
         if b"shared librar" not in result.err:
@@ -216,7 +199,7 @@ def test_one_call_fails_at_any_time(mark, call, error, last):
 @pytest.mark.parametrize("when", [1, 2])
 def test_child_that_cannot_be_waited_for(mark, when):
     """The kernel does not do so; but 0 were a guess."""
-    result = run(*inject("waitid", "error=ECHILD", when), tw.TREEWRAP, "sleep", "60", mark)
+    result = run(*tw.inject("waitid", "error=ECHILD", when), tw.TREEWRAP, "sleep", "60", mark)
     assert result.status == 125
     tw.assert_nothing_left(mark)
 

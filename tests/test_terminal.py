@@ -4,8 +4,10 @@ to be expected is shown without treewrap in the same test where that makes it pl
 import fcntl
 import os
 import pty
+import random
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -394,11 +396,30 @@ WRAP_LIST = pytest.mark.parametrize("wrap", [[], [tw.TREEWRAP]], ids=["bare", "t
 @WRAP_LIST
 def test_ctrl_z_where_nobody_could_continue(wrap):
     """As the session's leader (a terminal's own program): Ctrl-Z does nothing there."""
-    terminal = Terminal(*wrap, "sh", "-c", "sleep 0.6; echo done")
-    time.sleep(0.2)
+    terminal = Terminal(*wrap, "sh", "-c", "echo ready; sleep 0.3; echo done")
+    terminal.read_until(rb"ready\r\n")
     terminal.type(b"\x1a")
-    terminal.read_until(rb"done\r\n", 5)
+    terminal.read_until(rb"done\r\n")
     terminal.close()
+
+
+def test_ctrl_z_at_any_moment_where_nobody_could_continue():
+    """Before the command's birth, before its exec, before the reaper has left the session."""
+    seed = random.getrandbits(32)
+    rng = random.Random(seed)
+    for number in range(60):
+        terminal = Terminal("sh", "-c", "printf X; exec $T sh -c 'sleep 0.01; echo done'")
+        terminal.read_until(b"X")
+        moment = time.monotonic() + rng.uniform(0, 0.002)
+        while time.monotonic() < moment:  # a sleep would be longer
+            pass
+        terminal.type(b"\x1a")
+        try:
+            terminal.read_until(rb"done\r\n")
+        except AssertionError:
+            pytest.fail("round %d of seed %d" % (number, seed))
+        finally:
+            terminal.close()
 
 
 @WRAP_LIST
@@ -410,3 +431,63 @@ def test_hangup_of_the_session_leader(wrap, tmp_path):
     terminal.read_until(rb"ready\r\n")
     terminal.close()
     assert witness.read_text() == "hup\n"
+
+
+# ---- keys that are struck before the command runs ----
+
+def slow(call, what):
+    """Treewrap, slow at CALL in each process. Its tracer is nobody's child and in no group."""
+    return " ".join(shlex.quote(word) for word in tw.inject(call, what, more=["-DD"])) + " $T "
+
+
+def shim_before_birth(terminal):
+    """Whether the shim has blocked all signals and borne nobody yet."""
+    found = [pid for pid in tw.pids() if tw.group(pid) == terminal.foreground()
+             and tw.read_proc(pid, "comm").strip() == tw.COMM]
+    return bool(found and not tw.children(found[0])
+                and re.search(rb"SigBlk:\tf", tw.read_proc(found[0], "status")))
+
+
+def reaper_before_birth(terminal):
+    found = [pid for pid in tw.pids() if tw.group(pid) == terminal.foreground()
+             and tw.read_proc(pid, "comm") == b"tree-reaper\n"]
+    return bool(found and not tw.children(found[0]))
+
+
+BIRTH = pytest.mark.parametrize("call, is_there", [
+    ("socketpair", shim_before_birth), ("pipe2", reaper_before_birth)], ids=["shim", "reaper"])
+
+
+@BIRTH
+def test_ctrl_c_before_the_birth(terminal, call, is_there):
+    terminal.type(slow(call, "delay_exit=1000000") + "sleep 60\n")
+    tw.until(lambda: is_there(terminal), what="the moment before the birth")
+    terminal.type(b"\x03")
+    terminal.prompt()
+    assert terminal.run("echo $?") == b"130\n"
+
+
+@BIRTH
+def test_ctrl_z_before_the_birth(terminal, call, is_there):
+    terminal.type(slow(call, "delay_exit=1000000") + "sh -c 'echo done'\n")
+    tw.until(lambda: is_there(terminal), what="the moment before the birth")
+    terminal.stop()
+    terminal.type(b"fg\n")
+    terminal.read_until(rb"\ndone\r\n")
+    terminal.prompt()
+
+
+def test_ctrl_z_before_the_exec(terminal):
+    """The shell must hear of it, or it waits for ever."""
+    terminal.run("PATH=/nonexistent:$PATH")
+    terminal.type(slow("execve", "delay_enter=1000000:when=2+") + "sh -c 'echo done'\n")
+
+    def is_there():
+        return any(tw.read_proc(pid, "comm") == b"tree-reaper\n" and
+                   tw.group(child) == terminal.foreground()
+                   for pid in tw.pids() for child in tw.children(pid))
+    tw.until(is_there, what="the command's process")
+    terminal.stop()
+    terminal.type(b"fg\n")
+    terminal.read_until(rb"\ndone\r\n")
+    terminal.prompt()

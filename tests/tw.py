@@ -8,6 +8,7 @@ it as an orphan, marked or not.
 import ctypes
 import ctypes.util
 import errno
+import functools
 import itertools
 import os
 import random
@@ -15,6 +16,8 @@ import select
 import signal
 import subprocess
 import time
+
+import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TREEWRAP = os.environ.get("TREEWRAP", os.path.join(ROOT, "treewrap"))
@@ -250,3 +253,19 @@ def until(condition, limit=10.0, what="it"):
             return value
         time.sleep(0.002)
     raise AssertionError("%s has not come about after %.1f s" % (what, limit))
+
+
+@functools.lru_cache
+def can_trace():
+    return subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "true"],
+                          capture_output=True).returncode == 0
+
+
+def inject(call, what, when=None, path=None, more=()):
+    """strace(1) does WHAT to CALL in each process, at its occurrence WHEN if that is given."""
+    if not can_trace():
+        pytest.skip("nothing can be traced here")
+    return ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null",
+            *more, *(["-P", path] if path else []),
+            "-e", "trace=" + call, "-e", "signal=none",
+            "-e", "inject=%s:%s%s" % (call, what, ":when=%s" % when if when else "")]
