@@ -98,8 +98,19 @@ void privs_raise_priority(void)
 
 bool privs_are_ordinary(void)
 {
-	return syscall(SYS_sched_getscheduler, 0) == SCHED_OTHER &&
-	       getpriority(PRIO_PROCESS, 0) == 0;
+	/* As in sched_getattr(2); not all libcs have it, and the kernel's header is at
+	 * odds with theirs. */
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} now;
+
+	/* Where it is refused: not known to be. */
+	return syscall(SYS_sched_getattr, 0, &now, sizeof(now), 0) == 0 &&
+	       now.policy == SCHED_OTHER && now.nice == 0;
 }
 
 void privs_seal(void)

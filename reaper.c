@@ -838,7 +838,7 @@ static struct reaper prepare(const struct reaper_setup *setup)
 		.front = setup->front,
 		.shim_group = setup->shim_group,
 		.shim_leads_session = setup->shim_leads_session,
-		.session = getsid(0),
+		.session = setup->session,
 		.command.progress = -1,
 		.epoll = -1,
 		.ready_at = NEVER,

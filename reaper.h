@@ -32,6 +32,7 @@ struct reaper_setup {
 	pid_t front;	  /* the process that the caller started: the shim or its relay */
 	pid_t shim;	  /* our parent; as PID 1, ourselves */
 	pid_t shim_group; /* its process group; 0: led from outside our PID namespace */
+	pid_t session;	  /* its session; 0 as for the group */
 	bool shim_leads_session;
 };
 

@@ -87,7 +87,7 @@ _Noreturn static void exit_as(const struct outcome *outcome)
 struct reaper_birth {
 	struct reaper_setup *setup;
 	int ends[2];	/* of the link: the shim's, the reaper's */
-	bool with_user; /* in a user namespace of its own */
+	bool with_user; /* in a user namespace of its own, as */
 	uid_t user;
 	gid_t group;
 };
@@ -104,8 +104,8 @@ static void enter_namespace(const struct reaper_birth *birth)
 	}
 	if (setup->control != NULL)
 		setup->control->nobody_is_root = birth->with_user;
-	/* The group is led from outside, and has no number here. */
-	setup->shim_group = 0;
+	/* They are led from outside, and have no number here. */
+	setup->shim_group = setup->session = 0;
 	tree_open_inside(setup->tree);
 }
 
@@ -307,7 +307,7 @@ static int64_t patience(const struct shim *shim)
  * link. */
 static void guard(struct shim *shim, siginfo_t *info)
 {
-	while (!reaper_has_ended(shim, info)) {
+	do {
 		struct pollfd fds[] = {
 			{.fd = shim->setup->signals, .events = POLLIN},
 			{.fd = shim->link, .events = POLLIN},
@@ -326,7 +326,7 @@ static void guard(struct shim *shim, siginfo_t *info)
 			stop_too(shim);
 		if ((fds[1].revents & (POLLHUP | POLLERR)) != 0 && !is_dead_soon(shim))
 			break;
-	}
+	} while (!reaper_has_ended(shim, info));
 	take_link(shim);
 }
 
@@ -462,6 +462,8 @@ static pid_t start_reaper(struct reaper_birth *birth)
 	reaper = clone(be_reaper, top, SIGCONT | pidns_flags(false), birth);
 	if (reaper < 0 && errno == EPERM) {
 		birth->with_user = true;
+		birth->user = geteuid();
+		birth->group = getegid();
 		reaper = clone(be_reaper, top, SIGCONT | pidns_flags(true), birth);
 	}
 	if (reaper >= 0)
@@ -479,8 +481,7 @@ static pid_t start_reaper(struct reaper_birth *birth)
 static struct outcome be_shim(struct reaper_setup *setup)
 {
 	struct shim shim = {.setup = setup};
-	struct reaper_birth birth = {
-		.setup = setup, .user = geteuid(), .group = getegid()};
+	struct reaper_birth birth = {.setup = setup};
 	siginfo_t info = {0};
 
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 && !is_pidns(setup)) {
@@ -581,6 +582,9 @@ int main(int argc, char **argv)
 	struct outcome outcome;
 	struct privs privs;
 
+	const pid_t self = getpid();
+	const pid_t session = getsid(0);
+
 	names_parse(&opt, argc, argv);
 	signals_take(&inherited);
 	status_open(&status, &opt);
@@ -606,10 +610,11 @@ int main(int argc, char **argv)
 		.contain = opt.contain == CONTAIN_AUTO ? CONTAIN_TREE : opt.contain,
 		.signals = descriptor_above_2(signals_open()),
 		.link = -1,
-		.shim = getpid(),
-		.front = getpid(),
+		.shim = self,
+		.front = self,
 		.shim_group = getpgrp(),
-		.shim_leads_session = getsid(0) == getpid(),
+		.session = session,
+		.shim_leads_session = session == self,
 	};
 	if (setup.signals == -1)
 		die("cannot open a signalfd: %s", strerror(errno));

@@ -10,6 +10,7 @@ import tw
 ROOT = pathlib.Path(tw.ROOT)
 STATIC = ROOT / "treewrap-static"
 SIZE_MAX = 120000
+CALLS_MAX = 45
 
 
 def test_stand_ins(tmp_path):
@@ -27,6 +28,24 @@ def test_size():
     assert STATIC.stat().st_size <= SIZE_MAX
     result = subprocess.run(["ldd", STATIC], capture_output=True, text=True, timeout=30)
     assert "not a dynamic executable" in result.stderr
+
+
+def test_few_calls_before_the_exec(tmp_path):
+    """Of shim and reaper until they wait, and of the command's process with its exec."""
+    trace = tmp_path / "trace"
+    if not tw.can_trace():
+        pytest.skip("nothing can be traced here")
+    subprocess.run(["strace", "-ff", "-qq", "-e", "signal=none", "-o", trace, STATIC, "/bin/true"], check=True,
+                   timeout=tw.LIMIT)
+    calls = {"shim": None, "reaper": None, "command": None}
+    for file in sorted(tmp_path.iterdir(), key=lambda path: int(path.suffix[1:])):
+        lines = [line.split("(")[0] for line in file.read_text().splitlines()]
+        who = next(name for name in calls if calls[name] is None)
+        calls[who] = (lines[1:lines.index("ppoll") + 1] if who == "shim" else
+                      lines[:lines.index("ppoll") + 1] if who == "reaper" else
+                      lines[:lines.index("execve") + 1])
+    assert lines.count("execve") == 1
+    assert sum(map(len, calls.values())) <= CALLS_MAX, calls
 
 
 @pytest.mark.parametrize("args, status", [
