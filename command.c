@@ -59,11 +59,12 @@ static void adopt_pid_variable(const char *name, pid_t shim, char text[32])
 	const size_t length = strlen(name);
 	char shim_text[16];
 
-	snprintf(shim_text, sizeof(shim_text), "%d", (int)shim);
 	/* Ends: the environment ends in NULL. */
 	for (char **slot = environ; *slot != NULL; slot++) {
 		if (strncmp(*slot, name, length) != 0 || (*slot)[length] != '=')
 			continue;
+		/* Seldom, so only here. */
+		snprintf(shim_text, sizeof(shim_text), "%d", (int)shim);
 		if (strcmp(*slot + length + 1, shim_text) == 0) {
 			snprintf(text, 32, "%s=%d", name, (int)getpid());
 			*slot = text;
