@@ -96,6 +96,13 @@ void privs_raise_priority(void)
 		setpriority(PRIO_PROCESS, 0, -20);
 }
 
+void privs_lower_priority(void)
+{
+	const struct sched_param none = {.sched_priority = 0};
+
+	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none);
+}
+
 bool privs_are_ordinary(void)
 {
 	/* As in sched_getattr(2); not all libcs have it, and the kernel's header is at

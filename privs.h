@@ -41,6 +41,9 @@ void privs_use(const struct privs *privs, enum privilege privilege, bool on);
  */
 void privs_raise_priority(void);
 
+/* Back to the ordinary one, and in no hurry. Cannot fail: nobody may not be so. */
+void privs_lower_priority(void);
+
 /* True if a child of this process after privs_raise_priority() has the same priority that
  * it would have had before. */
 bool privs_are_ordinary(void);

@@ -570,6 +570,28 @@ void reaper_child_changed(struct reaper *r, const siginfo_t *info)
 		say(r->status, "reaped orphan %d", (int)info->si_pid);
 }
 
+/*
+ * waitid(2) for any child, without waiting. Where the kernel may have to wait for another
+ * process to do it (see tree_has_read_threads()), that one gets the CPU.
+ */
+static int fetch(const struct reaper *r, siginfo_t *info)
+{
+	/* __WALL: children whose parents chose another exit signal count too. */
+	const int all = WEXITED | WSTOPPED | WCONTINUED | WNOHANG | __WALL;
+	const bool look_first = r->tree->read > 0;
+	const int looked = waitid(P_ALL, 0, info, look_first ? all | WNOWAIT : all);
+
+	if (!look_first || looked < 0 || info->si_pid == 0)
+		return looked;
+	if (!tree_has_read_threads(r->tree, info->si_pid))
+		return waitid(P_ALL, 0, info, all);
+	privs_lower_priority();
+	/* It is there: nobody else waits for our children. */
+	const int fetched = waitid(P_PID, (id_t)info->si_pid, info, all);
+	raise_priority(r->privs);
+	return fetched;
+}
+
 /* Fetches what there is; what is left over for the next turn sets MORE_TO_REAP. */
 static void reap(struct reaper *r)
 {
@@ -577,9 +599,7 @@ static void reap(struct reaper *r)
 	r->childless = false;
 	for (int i = 0; i < REAPED_PER_TURN; i++) {
 		siginfo_t info = {.si_pid = 0};
-		/* __WALL: children whose parents chose another exit signal count too. */
-		if (waitid(P_ALL, 0, &info,
-			   WEXITED | WSTOPPED | WCONTINUED | WNOHANG | __WALL) < 0) {
+		if (fetch(r, &info) < 0) {
 			/* ECHILD, for the arguments are good: this is the proof. */
 			r->childless = true;
 			return;

@@ -323,6 +323,8 @@ static bool add_children_of(struct tree *tree, struct member *parent, int parent
 	threads.fd = proc_open_file(tree->proc, parent->pid, "task");
 	if (threads.fd < 0)
 		return false;
+	tree->read += !has_bit(tree->read_threads, parent->pid);
+	set_bit(tree->read_threads, parent->pid);
 	while ((thread = proc_next_entry(&threads)) != 0)
 		any |= add_children_of_thread(tree, parent, parent_fd, thread, how,
 					      depth);
@@ -754,8 +756,17 @@ void tree_pardon(struct tree *tree)
 
 void tree_reaped(struct tree *tree, pid_t pid)
 {
-	if (pid < TREE_NUMBERS_MAX)
-		clear_bit(tree->doomed, pid);
+	if (pid >= TREE_NUMBERS_MAX)
+		return;
+	clear_bit(tree->doomed, pid);
+	tree->read -= tree_has_read_threads(tree, pid);
+	clear_bit(tree->read_threads, pid);
+}
+
+bool tree_has_read_threads(const struct tree *tree, pid_t pid)
+{
+	return tree->read > 0 && pid < TREE_NUMBERS_MAX &&
+	       has_bit(tree->read_threads, pid);
 }
 
 const char *tree_blindness(struct tree *tree)

@@ -59,10 +59,12 @@ struct tree {
 	unsigned threads; /* of members that have many, and have not been looked at */
 	bool each_thread; /* the next one's are looked at, each */
 	struct member members[TREE_MEMBERS_MAX];
-	/* A bit for each number: is in the list; was sent SIGKILL and not reaped since.
-	 */
+	unsigned read; /* those in READ_THREADS */
+	/* A bit for each number: is in the list; was sent SIGKILL and not reaped since;
+	 * its list of threads was read, and it has not been reaped since. */
 	uint64_t met[TREE_NUMBERS_MAX / 64];
 	uint64_t doomed[TREE_NUMBERS_MAX / 64];
+	uint64_t read_threads[TREE_NUMBERS_MAX / 64];
 };
 
 /*
@@ -110,6 +112,13 @@ void tree_pardon(struct tree *tree);
 
 /* To be told of every child that the owner has reaped: its number is free again. */
 void tree_reaped(struct tree *tree, pid_t pid);
+
+/*
+ * Was the list of PID's threads read? Then each thread's end, and the reaping of PID,
+ * have to clear the kernel's cache of /proc, and wait for each other there: in a loop,
+ * which at a real-time priority keeps the CPU from the one that it waits for.
+ */
+bool tree_has_read_threads(const struct tree *tree, pid_t pid);
 
 /* How many are in the tree's cgroup; cheaper than a walk. */
 unsigned tree_count_cgroup(const struct tree *tree);
