@@ -10,7 +10,7 @@
 #include "bench.h"
 #include "subject.h"
 
-enum { KERNEL, STATIC, DYNAMIC, WAYS };
+enum { KERNEL, STATIC, DYNAMIC, CGROUP, WAYS };
 
 static const struct subject ways[WAYS] = {
 	{"kernel", "unshare", {"--pid", "--fork"}, 0},
@@ -19,6 +19,10 @@ static const struct subject ways[WAYS] = {
 	 {"-k", "0", "--stop-on", "TERM", "--"},
 	 0},
 	{"treewrap", "./treewrap", {"-k", "0", "--stop-on", "TERM", "--"}, 0},
+	{"treewrap-cgroup",
+	 "./treewrap-static",
+	 {"--contain=cgroup", "-k", "0", "--stop-on=TERM", "--"},
+	 0},
 };
 
 /* wide or deep, how many processes, of how many threads */
@@ -27,6 +31,21 @@ struct shape {
 	int count;
 	int threads;
 };
+
+/* Where no cgroup can be made, that row stays empty. */
+static bool can(int way)
+{
+	static const char *const nothing[] = {"build/bench/nothing", NULL};
+	struct words words = {.count = 0};
+	struct child child;
+
+	if (!subject_is_here(&ways[way]) || way == KERNEL)
+		return subject_is_here(&ways[way]);
+	words_subject(&words, &ways[way]);
+	words_add(&words, nothing);
+	child = child_start(&words);
+	return child_wait(&child) == 0;
+}
 
 static double once(int way, const struct shape *shape)
 {
@@ -91,7 +110,7 @@ static void measure_shape(struct report *report, const struct shape *shape, int 
 		for (int turn = 0; turn < WAYS; turn++) {
 			const int way = (turn + round) % WAYS;
 
-			if (subject_is_here(&ways[way]))
+			if (can(way))
 				series_add(&all[way], once(way, shape));
 		}
 	}

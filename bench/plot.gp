@@ -32,7 +32,7 @@ set xtics norotate
 set offsets graph 0.05, graph 0.05, 0, 0
 set format "10^{%T}"
 set key top left
-ways = "kernel treewrap-static treewrap"
+ways = "kernel treewrap-static treewrap treewrap-cgroup"
 of(shape, way) = sprintf("<awk '/^#/ { on = $2 == \"%s\" } on && $1 == \"\\\"%s\\\"\"' %s/empty.dat", \
 	shape, way, folder)
 do for [shape in "wide deep"] {
