@@ -153,7 +153,7 @@ $(BENCH_PROGRAMS): build/bench/%: bench/%.c
 
 check-e2e: build-packages test-packages e2e-packages
 	@$(MAKE) -s treewrap treewrapctl static adversaries examples
-	@./treewrap -- $(PYTEST) -q -rs tests/e2e
+	@./treewrap -- $(PYTEST) -q -rs -n $(JOBS) --dist loadfile tests/e2e
 
 # Those that are compiled.
 examples: build/examples/server-go build/examples/server-rust

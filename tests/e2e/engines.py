@@ -176,11 +176,13 @@ class Docker(Engine):
         return ["-H", "unix://%s/socket" % self.work]
 
     def open(self):
+        # By the name by which it is asked for its version.
+        (self.work / "docker-init").symlink_to(STATIC)
         # Its containers' shims become its orphans, and end with it.
         self.daemon = subprocess.Popen(
             [tw.TREEWRAP, "--watch-parent", "-k", "20", "--", *self.within, "dockerd",
              *self.global_words, "--data-root", self.work / "data", "--exec-root",
-             self.work / "exec", "-p", self.work / "pid", "--init-path", STATIC,
+             self.work / "exec", "-p", self.work / "pid", "--init-path", self.work / "docker-init",
              "--iptables=false", "--ip6tables=false", "--bridge=none", "--ip-forward=false",
              "--ip-masq=false", "--storage-driver=vfs",
              "--exec-opt", "native.cgroupdriver=cgroupfs"],

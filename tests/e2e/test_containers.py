@@ -190,3 +190,11 @@ def test_timed_out_probes(engine, mark):
     tw.until(lambda: not set(tw.marked(mark)) - set(tw.marked(bare_mark)), 30, "a moment of none")
     engine.remove_containers()
     tw.assert_nothing_left(mark)
+
+
+@pytest.mark.parametrize("engine", ["docker"], indirect=True)
+def test_info_tells_of_the_init(engine):
+    """Docker's engine asks its init for its version, as it does tini; podman does not ask."""
+    info = engine.call("info")
+    assert "/docker-init" in info.stdout, info.stdout + info.stderr
+    assert "init version: tw" in info.stdout, info.stdout + info.stderr
