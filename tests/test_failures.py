@@ -199,7 +199,7 @@ def test_one_call_fails_at_any_time(mark, call, error, last):
 @pytest.mark.parametrize("when", [1, 2])
 def test_child_that_cannot_be_waited_for(mark, when):
     """The kernel does not do so; but 0 were a guess."""
-    result = run(*tw.inject("waitid", "error=ECHILD", when), tw.TREEWRAP, "sleep", "60", mark)
+    result = run(*tw.inject("waitid", "error=ECHILD", when), tw.TREEWRAP, *ESCAPE, mark)
     assert result.status == 125
     tw.assert_nothing_left(mark)
 

@@ -227,6 +227,7 @@ def test_a_namespace_that_cannot_end(pidns, mark):
     tw.ready(guest)
     try:
         guest.send_signal(signal.SIGSTOP)
+        tw.until(lambda: tw.state(guest.pid) == "T")
         tw.kill(reaper)
         result, events = record(process, read)
         assert result.status == 125
