@@ -34,20 +34,9 @@
 #define REAPED_PER_TURN	 1024
 #define SIGNALS_PER_TURN 64
 
-/* Walks of one polite signal: processes may be forked or handed over meanwhile. */
-#define POLITE_WALKS_MAX 4
-
-/* Between two rounds of killing: at least, and at most while deaths come in. */
-#define ROUND_PAUSE_NS	   (4 * NS_PER_MS)
-#define ROUND_PAUSE_MAX_NS (250 * NS_PER_MS)
-
 /* So many rounds in a row without a death, more than a second, are no pause in the dying
  * any more. (A large family dies unseen by us until its parent, the last, has died.) */
 #define STUCK_ROUNDS 10
-
-/* So often those that were killed before are looked at again. Not in every few rounds: in
- * a crowd that takes a part of this to die it would double the time. */
-#define PARDON_NS NS_PER_S
 
 /* More members than this are a crowd, whose deaths are taken once in so much time. */
 #define CROWD	 64
@@ -123,132 +112,6 @@ static void raise_priority(const struct privs *privs)
 	privs_use(privs, PRIVILEGE_NICE, false);
 }
 
-/*
- * Finds the tree, unless stop() has done so just now. If it will be killed anyway and may
- * be forking as fast as we walk, it is stopped on the way. (As PID 1, and in a cgroup,
- * the kernel kills or freezes all at once: nobody gets the time to fork, and stopping
- * those that die would only hold them up. Who has left the cgroup has its turn when that
- * is empty.)
- */
-static void find_tree(struct reaper *r)
-{
-	const bool to_be_killed = r->phase == KILLING || r->opt->ladder_length == 0;
-
-	if (r->just_walked) {
-		r->just_walked = false;
-	} else if (to_be_killed && (r->rounds > 0 || r->crowded) && r->tree->owner != 1 &&
-		   !tree_is_populated(r->tree)) {
-		privs_use(r->privs, PRIVILEGE_KILL, true);
-		tree_freeze(r->tree);
-		privs_use(r->privs, PRIVILEGE_KILL, false);
-	} else {
-		tree_walk(r->tree);
-	}
-}
-
-/* SIGNO and SIGCONT to everything (in GROUP), parents first, each process once. */
-static unsigned signal_tree_politely(struct reaper *r, int signo, pid_t group)
-{
-	unsigned from = 0;
-	unsigned reached = 0;
-
-	find_tree(r);
-	privs_use(r->privs, PRIVILEGE_KILL, true);
-	for (int walk = 0; walk < POLITE_WALKS_MAX && from < r->tree->count; walk++) {
-		reached += tree_signal(r->tree, from, signo, NULL, true, group);
-		from = r->tree->count;
-		/* Those that were forked or changed their parent meanwhile. */
-		tree_walk_on(r->tree);
-	}
-	privs_use(r->privs, PRIVILEGE_KILL, false);
-	return reached;
-}
-
-static unsigned signal_command_politely(struct reaper *r, int signo)
-{
-	privs_use(r->privs, PRIVILEGE_KILL, true);
-	/* Ours: it has not been reaped. */
-	const bool reached = kill(r->command.pid, signo) == 0;
-	kill(r->command.pid, SIGCONT);
-	privs_use(r->privs, PRIVILEGE_KILL, false);
-	return reached ? 1 : 0;
-}
-
-/* The ladder's present signal. */
-static unsigned signal_politely(struct reaper *r)
-{
-	const int signo = r->opt->ladder[r->rung];
-
-	if (!r->command_runs)
-		return signal_tree_politely(r, signo, ANY_GROUP);
-	reaper_tell(r, SIGNAL_SENT, signo, 0);
-	if (r->opt->stop_to == TO_TREE)
-		return signal_tree_politely(r, signo, ANY_GROUP);
-	if (r->opt->stop_to == TO_MAIN)
-		return signal_command_politely(r, signo);
-	const bool has_left = getpgid(r->command.pid) != r->shim_group;
-	return (has_left ? signal_command_politely(r, signo) : 0) +
-	       signal_tree_politely(r, signo, r->shim_group);
-}
-
-/*
- * Those without children on the way, unless all are to be stopped before, or there is a
- * list already; the rest, children first.
- */
-static unsigned kill_one_by_one(struct reaper *r)
-{
-	const bool quiet = r->rounds == 0 && !r->crowded && !r->just_walked &&
-			   r->tree->owner != 1 && r->cgroup == NULL;
-	unsigned reached = 0;
-
-	if (!quiet)
-		find_tree(r);
-	privs_use(r->privs, PRIVILEGE_KILL, true);
-	if (quiet)
-		reached = tree_kill_leaves(r->tree);
-	reached += tree_kill(r->tree);
-	privs_use(r->privs, PRIVILEGE_KILL, false);
-	return reached;
-}
-
-/*
- * One round: find, kill, children first. Most trees end by the first. What is left after
- * it may be forking as fast as we kill, so from the second on all are frozen before; in a
- * crowd from the first, for every process that is stopped leaves us more of the CPU.
- */
-static unsigned kill_round(struct reaper *r)
-{
-	const bool first = r->rounds == 0;
-	unsigned reached = first && r->cgroup != NULL ? tree_count_cgroup(r->tree) : 0;
-
-	/* All at once where the kernel can. Who has left the cgroup is found in the
-	 * rounds that follow. */
-	if (!tree_kill_cgroup(r->tree) || !first)
-		reached = kill_one_by_one(r);
-	r->idle_rounds =
-		r->died == r->died_before_round && r->rounds > 0 ? r->idle_rounds + 1 : 0;
-	/* A living one may have taken a dead one's number, and others may keep us busy.
-	 */
-	r->round_began_at = clock_now_ns();
-	if (r->round_began_at >= r->pardon_at) {
-		tree_pardon(r->tree);
-		r->pardon_at = clock_after(r->round_began_at, PARDON_NS);
-	}
-	r->killed += reached;
-	r->died_before_round = r->died;
-	r->rounds++;
-	r->last_death_at = r->round_began_at;
-	/* Longer and longer where nothing dies, as in uninterruptible sleep. */
-	r->phase_ends_at = r->round_began_at +
-			   (ROUND_PAUSE_NS << (r->idle_rounds < 6 ? r->idle_rounds : 6));
-	return reached;
-}
-
-/*
- * Is it time for the next round? Not while those killed are still dying, one after the
- * other: walking over them would only take their CPU. But never later than the longest
- * pause.
- */
 static void continue_killing(struct reaper *r, int64_t now)
 {
 	if (now >= r->verify_ends_at) {
@@ -263,12 +126,8 @@ static void continue_killing(struct reaper *r, int64_t now)
 		enter(r, GONE);
 		return;
 	}
-	const int64_t pause =
-		tree_is_populated(r->tree) ? ROUND_PAUSE_MAX_NS : ROUND_PAUSE_NS;
-	if (r->died < r->killed && now - r->last_death_at < pause &&
-	    now - r->round_began_at < ROUND_PAUSE_MAX_NS)
-		return;
-	kill_round(r);
+	if (reaper_round_is_due(r, now))
+		reaper_kill_round(r);
 }
 
 /* It and enter() call each other once at most: KILLING does not lead back. */
@@ -282,7 +141,7 @@ static void enter_stopping(struct reaper *r)
 		return;
 	}
 	raise_priority(r->privs);
-	const unsigned reached = signal_politely(r);
+	const unsigned reached = reaper_signal_politely(r);
 	if (r->rung > 0)
 		status_escalate(r->status, r->opt->ladder[r->rung], reached);
 	r->phase_ends_at = clock_after(clock_now_ns(),
@@ -312,10 +171,10 @@ static void enter_killing(struct reaper *r)
 	r->verify_ends_at = r->opt->verify_for_ns > 0
 				    ? clock_after(now, r->opt->verify_for_ns)
 				    : NEVER;
-	r->pardon_at = clock_after(now, PARDON_NS);
+	r->pardoned_at = now;
 	if (r->command_runs)
 		reaper_tell(r, SIGNAL_SENT, SIGKILL, 0);
-	const unsigned reached = kill_round(r);
+	const unsigned reached = reaper_kill_round(r);
 	tell_stop(r, reached);
 	status_escalate(r->status, SIGKILL, reached);
 	say_more(r->status, "SIGKILL to %u process%s", reached, reached == 1 ? "" : "es");
@@ -367,7 +226,7 @@ void reaper_stop(struct reaper *r, enum cause cause)
 	r->stop_untold = true;
 	/* Where all are killed they are counted on the way: no time is lost before. */
 	if (!at_once && r->opt->ladder_length > 0) {
-		find_tree(r);
+		reaper_find_tree(r);
 		r->just_walked = true;
 		tell_stop(r, r->tree->count);
 	}

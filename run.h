@@ -1,6 +1,7 @@
 /*
  * A run in progress, for the files that make up the reaper: start.c brings the command
- * into being, reaper.c sees the tree to its end, serve.c answers who asks.
+ * into being, reaper.c sees the tree to its end, stop.c signals it and kills it, serve.c
+ * answers who asks.
  */
 #ifndef RUN_H
 #define RUN_H
@@ -49,7 +50,7 @@ struct reaper {
 	int64_t verify_ends_at;
 	int64_t last_death_at;
 	int64_t round_began_at;
-	int64_t pardon_at;
+	int64_t pardoned_at;
 	unsigned rung;	       /* of the ladder, while stopping */
 	unsigned rounds;       /* of killing */
 	unsigned idle_rounds;  /* in a row, in which nothing died */
@@ -102,6 +103,33 @@ void reaper_tell(const struct reaper *r, enum happening what, int number, int ho
 
 /* CAUSE stops the tree, unless it is being stopped already. */
 void reaper_stop(struct reaper *r, enum cause cause);
+
+/*
+ * Finds the tree, unless reaper_stop() has done so just now. If it will be killed anyway
+ * and may be forking as fast as we walk, it is stopped on the way. (As PID 1, and in a
+ * cgroup, the kernel kills or freezes all at once: nobody gets the time to fork, and
+ * stopping those that die would only hold them up. Who has left the cgroup has its turn
+ * when that is empty.)
+ */
+void reaper_find_tree(struct reaper *r);
+
+/* Sends the ladder's present signal. Returns how many it reached. */
+unsigned reaper_signal_politely(struct reaper *r);
+
+/*
+ * One round: find, kill, children first. Most trees end by the first. What is left after
+ * it may be forking as fast as we kill, so from the second on all are frozen before; in a
+ * crowd from the first, for every process that is stopped leaves us more of the CPU.
+ * Returns how many it reached.
+ */
+unsigned reaper_kill_round(struct reaper *r);
+
+/*
+ * Is it time for the next round? Not while those killed are still dying, one after the
+ * other: walking over them would only take their CPU. But never later than the longest
+ * pause.
+ */
+bool reaper_round_is_due(const struct reaper *r, int64_t now);
 
 /* Starts the command. False if no process could be born for it. */
 bool reaper_start(struct reaper *r, const struct reaper_setup *setup);

@@ -3,7 +3,7 @@
  * every signal sent to a member?
  *
  * What is modelled, and the C that it stands for:
- *   Owner   reaper.c: loop() in KILLING, reap(), kill_round(), find_tree(); tree.c:
+ *   Owner   reaper.c: loop() in KILLING, reap(); stop.c: kill_round(), find_tree(); tree.c:
  *           tree_freeze(), tree_walk(), find(), add_own_children(), add_children_of(),
  *           is_wanted(), meet_again(), consider(), identify(), still_there(), visit(),
  *           tree_kill(), tree_pardon(), tree_reaped()

@@ -5,9 +5,9 @@
  * What is modelled, and the C that it stands for:
  *   Shim     shim.c: be_shim(), guard(), reaper_has_ended(), stop_too(),
  *            outcome_of_reaper(); then reaper_take_over() of reaper.c
- *   Reaper   shim.c: be_reaper(); reaper.c: start(), wait_for_exec(), loop(),
- *            take_signals(), reap(), look_at_children(), take_link(), stop(),
- *            kill_round(); command.c: command_start()
+ *   Reaper   shim.c: be_reaper(); start.c: reaper_start(); reaper.c: loop(),
+ *            take_signals(), reap(), look_at_children(), take_link(), reaper_stop();
+ *            stop.c: reaper_kill_round(); command.c: command_start()
  *   Member   the command (command.c: child(), then anything) and what it or another
  *            member forks, at any time: orphans are made by their parents' ends
  *   Relay    (with -DRELAY) relay.c: relay_run(); shim.c: be_shim_behind_relay()

@@ -1,0 +1,139 @@
+/*
+ * Promises: a polite signal reaches each process once, parents first; a round of killing
+ * finds what it can and kills that, and says when the next one is due. Whether there is
+ * one, reaper.c decides: see its phases. Nothing in here waits or reaps.
+ */
+#include "clock.h"
+#include "privs.h"
+#include "run.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+/* Walks of one polite signal: processes may be forked or handed over meanwhile. */
+#define POLITE_WALKS_MAX 4
+
+/* Between two rounds of killing: at least, and at most while deaths come in. */
+#define ROUND_PAUSE_NS	   (4 * NS_PER_MS)
+#define ROUND_PAUSE_MAX_NS (250 * NS_PER_MS)
+
+/* So often those that were killed before are looked at again. Not in every few rounds: in
+ * a crowd that takes a part of this to die it would double the time. */
+#define PARDON_NS NS_PER_S
+
+void reaper_find_tree(struct reaper *r)
+{
+	const bool to_be_killed = r->phase == KILLING || r->opt->ladder_length == 0;
+
+	if (r->just_walked) {
+		r->just_walked = false;
+	} else if (to_be_killed && (r->rounds > 0 || r->crowded) && r->tree->owner != 1 &&
+		   !tree_is_populated(r->tree)) {
+		privs_use(r->privs, PRIVILEGE_KILL, true);
+		tree_freeze(r->tree);
+		privs_use(r->privs, PRIVILEGE_KILL, false);
+	} else {
+		tree_walk(r->tree);
+	}
+}
+
+/* SIGNO and SIGCONT to everything (in GROUP), parents first, each process once. */
+static unsigned signal_tree_politely(struct reaper *r, int signo, pid_t group)
+{
+	unsigned from = 0;
+	unsigned reached = 0;
+
+	reaper_find_tree(r);
+	privs_use(r->privs, PRIVILEGE_KILL, true);
+	for (int walk = 0; walk < POLITE_WALKS_MAX && from < r->tree->count; walk++) {
+		reached += tree_signal(r->tree, from, signo, NULL, true, group);
+		from = r->tree->count;
+		/* Those that were forked or changed their parent meanwhile. */
+		tree_walk_on(r->tree);
+	}
+	privs_use(r->privs, PRIVILEGE_KILL, false);
+	return reached;
+}
+
+static unsigned signal_command_politely(struct reaper *r, int signo)
+{
+	privs_use(r->privs, PRIVILEGE_KILL, true);
+	/* Ours: it has not been reaped. */
+	const bool reached = kill(r->command.pid, signo) == 0;
+	kill(r->command.pid, SIGCONT);
+	privs_use(r->privs, PRIVILEGE_KILL, false);
+	return reached ? 1 : 0;
+}
+
+unsigned reaper_signal_politely(struct reaper *r)
+{
+	const int signo = r->opt->ladder[r->rung];
+
+	if (!r->command_runs)
+		return signal_tree_politely(r, signo, ANY_GROUP);
+	reaper_tell(r, SIGNAL_SENT, signo, 0);
+	if (r->opt->stop_to == TO_TREE)
+		return signal_tree_politely(r, signo, ANY_GROUP);
+	if (r->opt->stop_to == TO_MAIN)
+		return signal_command_politely(r, signo);
+	const bool has_left = getpgid(r->command.pid) != r->shim_group;
+	return (has_left ? signal_command_politely(r, signo) : 0) +
+	       signal_tree_politely(r, signo, r->shim_group);
+}
+
+/*
+ * Those without children on the way, unless all are to be stopped before, or there is a
+ * list already; the rest, children first.
+ */
+static unsigned kill_one_by_one(struct reaper *r)
+{
+	const bool quiet = r->rounds == 0 && !r->crowded && !r->just_walked &&
+			   r->tree->owner != 1 && r->cgroup == NULL;
+	unsigned reached = 0;
+
+	if (!quiet)
+		reaper_find_tree(r);
+	privs_use(r->privs, PRIVILEGE_KILL, true);
+	if (quiet)
+		reached = tree_kill_leaves(r->tree);
+	reached += tree_kill(r->tree);
+	privs_use(r->privs, PRIVILEGE_KILL, false);
+	return reached;
+}
+
+unsigned reaper_kill_round(struct reaper *r)
+{
+	const bool first = r->rounds == 0;
+	unsigned reached = first && r->cgroup != NULL ? tree_count_cgroup(r->tree) : 0;
+
+	/* All at once where the kernel can. Who has left the cgroup is found in the
+	 * rounds that follow. */
+	if (!tree_kill_cgroup(r->tree) || !first)
+		reached = kill_one_by_one(r);
+	r->idle_rounds =
+		r->died == r->died_before_round && r->rounds > 0 ? r->idle_rounds + 1 : 0;
+	/* A living one may have taken a dead one's number, and others may keep us busy.
+	 */
+	r->round_began_at = clock_now_ns();
+	if (r->round_began_at - r->pardoned_at >= PARDON_NS) {
+		tree_pardon(r->tree);
+		r->pardoned_at = r->round_began_at;
+	}
+	r->killed += reached;
+	r->died_before_round = r->died;
+	r->rounds++;
+	r->last_death_at = r->round_began_at;
+	/* Longer and longer where nothing dies, as in uninterruptible sleep. */
+	r->phase_ends_at = r->round_began_at +
+			   (ROUND_PAUSE_NS << (r->idle_rounds < 6 ? r->idle_rounds : 6));
+	return reached;
+}
+
+bool reaper_round_is_due(const struct reaper *r, int64_t now)
+{
+	const int64_t pause =
+		tree_is_populated(r->tree) ? ROUND_PAUSE_MAX_NS : ROUND_PAUSE_NS;
+
+	return r->died >= r->killed || now - r->last_death_at >= pause ||
+	       now - r->round_began_at >= ROUND_PAUSE_MAX_NS;
+}
