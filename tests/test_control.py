@@ -174,28 +174,17 @@ def test_stop_is_answered_when_the_tree_is_empty(place, mark, options, cause):
 
 
 def test_stop_names_survivors(place, mark):
-    freezer = pathlib.Path("/sys/fs/cgroup/freezer")
-    if os.geteuid() != 0 or not (freezer / "cgroup.procs").exists():
-        pytest.skip("needs root and a v1 freezer")
-    group = freezer / mark
-    group.mkdir()
-    try:
+    with tw.v1_freezer(mark) as freeze:
         process = place.start("a", "-k", "0.1", "--verify-for", "1", tw.adversary("escape"), mark,
                               "setsid")
         tw.ready(process)
         victim = tw.children(tw.children(tw.reaper_of(process))[0])[0]
-        (group / "cgroup.procs").write_text(str(victim))
-        (group / "freezer.state").write_text("FROZEN")
+        freeze(victim)
         reply = place.ask("a", "stop")
         assert reply["ok"] and reply["status"] == 125
         assert reply["survivors"] == [{"pid": victim, "command": "escape", "state": "D",
                                        "reason": "frozen by its cgroup"}]
         assert process.wait(10) == 125
-    finally:
-        (group / "freezer.state").write_text("THAWED")
-        tw.until(lambda: not (group / "cgroup.procs").read_text())
-        group.rmdir()
-        tw.reap_adopted()
     process.stdout.close(), process.stderr.close()
 
 
@@ -784,19 +773,13 @@ def test_the_reaper_is_killed(place, mark):
 
 def test_the_reaper_is_killed_and_something_stays(place, mark):
     """The shim has taken over, and tells of the end."""
-    freezer = pathlib.Path("/sys/fs/cgroup/freezer")
-    if os.geteuid() != 0 or not (freezer / "cgroup.procs").exists():
-        pytest.skip("needs root and a v1 freezer")
-    group = freezer / mark
-    group.mkdir()
-    try:
+    with tw.v1_freezer(mark) as freeze:
         process = place.start("a", "-k", "60", "--verify-for", "2", tw.adversary("escape"), mark,
                               "ignore", "setsid")
         tw.ready(process)
         reaper = tw.reaper_of(process)
         victim = tw.children(tw.children(reaper)[0])[0]
-        (group / "cgroup.procs").write_text(str(victim))
-        (group / "freezer.state").write_text("FROZEN")
+        freeze(victim)
         client = subprocess.Popen([CTL, "stop", "a"], env={**os.environ, **place.env},
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         tw.until(lambda: place.ask("a", "status")["phase"] == "stopping")
@@ -804,11 +787,6 @@ def test_the_reaper_is_killed_and_something_stays(place, mark):
         out, err = client.communicate(timeout=tw.LIMIT)
         assert client.returncode == 1 and b"process %d (escape), state D, has survived" % victim in err
         assert process.wait(10) == 125
-    finally:
-        (group / "freezer.state").write_text("THAWED")
-        tw.until(lambda: not (group / "cgroup.procs").read_text())
-        group.rmdir()
-        tw.reap_adopted()
     assert place.names() == []
     process.stdout.close(), process.stderr.close()
 

@@ -331,30 +331,19 @@ def test_cpu_seconds_are_the_whole_trees():
 
 def test_survivor_is_named(mark):
     """SIGKILL does not end a process that a v1 freezer holds."""
-    freezer = pathlib.Path("/sys/fs/cgroup/freezer")
-    if os.geteuid() != 0 or not (freezer / "cgroup.procs").exists():
-        pytest.skip("needs root and a v1 freezer")
-    group = freezer / mark
-    group.mkdir()
     read, write = os.pipe()
-    try:
+    with tw.v1_freezer(mark) as freeze:
         process = tw.start("-k", "0.1", "--verify-for", "1", "--stop-on", "USR1", "--status-fd",
                            write, tw.adversary("escape"), mark, "setsid", pass_fds=[write])
         os.close(write)
         tw.ready(process)
         command = tw.children(tw.reaper_of(process))[0]
         victim = tw.children(command)[0]
-        (group / "cgroup.procs").write_text(str(victim))
-        (group / "freezer.state").write_text("FROZEN")
+        freeze(victim)
         process.send_signal(signal.SIGUSR1)
         # It holds the pipes: they do not end yet.
         assert process.wait(10) == 125
         assert tw.marked(mark) == [victim]
-    finally:
-        (group / "freezer.state").write_text("THAWED")
-        tw.until(lambda: not (group / "cgroup.procs").read_text())
-        group.rmdir()
-        tw.reap_adopted()
     with open(read, "rb") as file:
         end = parse(file.read())[-1]
     assert end["status"] == 125 and 1.1 <= end["at"] < 8

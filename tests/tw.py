@@ -5,12 +5,14 @@ their command line. Besides, the test's process is a subreaper: whatever escapes
 it as an orphan, marked or not.
 """
 
+import contextlib
 import ctypes
 import ctypes.util
 import errno
 import functools
 import itertools
 import os
+import pathlib
 import random
 import select
 import signal
@@ -114,6 +116,27 @@ def try_rmdir(path):
         return True
     except OSError:
         return False
+
+
+@contextlib.contextmanager
+def v1_freezer(name):
+    """Gives what puts a process to where SIGKILL does not end it. Ends when all such have died."""
+    top = pathlib.Path("/sys/fs/cgroup/freezer")
+    if os.geteuid() != 0 or not (top / "cgroup.procs").exists():
+        pytest.skip("needs root and a v1 freezer")
+    group = top / name
+    group.mkdir()
+
+    def freeze(pid):
+        (group / "cgroup.procs").write_text(str(pid))
+        (group / "freezer.state").write_text("FROZEN")
+    try:
+        yield freeze
+    finally:
+        (group / "freezer.state").write_text("THAWED")
+        until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+        reap_adopted()
 
 
 def is_dynamic(program):
