@@ -190,7 +190,7 @@ endef
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 	   -fno-sanitize-recover=undefined
 
-sanitize: build-packages test-packages lint-packages build/sanitize/treewrap \
+sanitize: static test-packages lint-packages build/sanitize/treewrap \
 		build/sanitize/treewrapctl adversaries
 	@rm -f build/sanitize/log.*
 	@$(call run-tests-of,sanitize); \
@@ -209,7 +209,7 @@ build/sanitize/treewrapctl: $(CTL_SOURCES) $(HEADERS)
 # %c: the counters are mapped into the file, so that a process that is killed, or leaves by
 # _exit(2), has written them; %m: all processes share one file. It is there, and writable
 # for all, before the tests run.
-coverage: build-packages test-packages lint-packages build/coverage/treewrap \
+coverage: static test-packages lint-packages build/coverage/treewrap \
 		build/coverage/treewrapctl adversaries
 	@rm -f build/coverage/*.prof*
 	@build/coverage/treewrap true && build/coverage/treewrapctl --version >/dev/null && \

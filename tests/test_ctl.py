@@ -831,7 +831,7 @@ def test_silence(runs):
               runs.start("signal", "silent", "TERM")]
     for process in asking:
         failed(tw.finish(process, LIMIT), "no answer within 10 s")
-        assert 9.5 < time.monotonic() - began < 20
+        assert 9.5 < time.monotonic() - began < 30
     for process in waiting:
         assert "ended (control)" in good(tw.finish(process, LIMIT))
     assert time.monotonic() - began > 10.9

@@ -211,7 +211,7 @@ def test_quotes_of_the_locale(tmp_path, locale, quoted):
 # Background, another group, another session; and one that ignores what is polite.
 LEAVERS = {
     "background": "sh -c 'sleep 30; :' MARK &",
-    "group": "set -m; sh -c 'sleep 30; :' MARK & set +m",
+    "group": "bash -c 'set -m; sh -c \"sleep 30; :\" MARK &';",
     "session": "setsid sh -c 'sleep 30; :' MARK &",
     "stubborn": "sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1; done' MARK &",
 }
