@@ -166,15 +166,16 @@ def test_every_process_gets_a_polite_signal_once(mark):
 @pytest.mark.parametrize("prefix", [[], ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c",
                                          '"$@"; exit $?', "sh"]], ids=["", "alone"])
 @pytest.mark.parametrize("options", [["-k", "10"], ["-k", "0"]], ids=["polite", "kill"])
-def test_what_one_of_many_threads_has_forked(mark, prefix, options):
+@pytest.mark.parametrize("threads", [30, 300])
+def test_what_one_of_many_threads_has_forked(mark, prefix, options, threads):
     """Where there are more threads than processes these are looked through instead."""
     if prefix and os.geteuid() != 0:
         pytest.skip("needs root, for a PID namespace")
     script = "import subprocess, threading, time\n" \
              "def sleep(): time.sleep(60)\n" \
              "def fork(): subprocess.Popen(['sleep', '60.5'], start_new_session=True); sleep()\n" \
-             "for i in range(300): threading.Thread(target=fork if i == 170 else sleep).start()\n" \
-             "print('ready', flush=True)"
+             "for i in range(%d): threading.Thread(target=fork if i == 17 else sleep).start()\n" \
+             "print('ready', flush=True)" % threads
     read, write = os.pipe()
     process = tw.start_with(prefix, *options, "-t", "3", "--status-fd", write, "/usr/bin/python3", "-c",
                             script, mark, pass_fds=[write])
