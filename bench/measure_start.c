@@ -4,11 +4,12 @@
  * neighbour.
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "bench.h"
 #include "subject.h"
 
-static double once(const struct subject *subject)
+static double once(const struct subject *subject, double *faults)
 {
 	const char *const nothing[] = {"build/bench/nothing", NULL};
 	struct words words = {.count = 0};
@@ -20,7 +21,7 @@ static double once(const struct subject *subject)
 	words_add(&words, nothing);
 	began = now();
 	child = child_start(&words);
-	if (child_wait(&child) != 0)
+	if (child_wait_counting(&child, faults) != 0)
 		die_of(ECANCELED, "a command that does nothing", subject->name);
 	ended = now();
 	return ended - began;
@@ -28,7 +29,9 @@ static double once(const struct subject *subject)
 
 void measure_start(struct report *report, const struct size *size)
 {
-	struct series all[SUBJECTS] = {{NULL, 0}};
+	struct series all[SUBJECTS] = {{NULL, 0}}, all_faults[SUBJECTS] = {{NULL, 0}};
+	double faults;
+	char row[64];
 	int here[SUBJECTS];
 
 	report_section(report, "start", "1. Start to end of a command that does nothing");
@@ -38,8 +41,10 @@ void measure_start(struct report *report, const struct size *size)
 		for (int turn = 0; turn < SUBJECTS; turn++) {
 			const int i = (turn + round) % SUBJECTS;
 
-			if (here[i])
-				series_add(&all[i], once(&subjects[i]));
+			if (!here[i])
+				continue;
+			series_add(&all[i], once(&subjects[i], &faults));
+			series_add(&all_faults[i], faults);
 		}
 	}
 	for (int i = 0; i < SUBJECTS; i++) {
@@ -49,6 +54,10 @@ void measure_start(struct report *report, const struct size *size)
 	report_ratio(report, all, TREEWRAP_STATIC, TINI_STATIC, 0.8);
 	report_ratio(report, all, TREEWRAP_STATIC, BARE, 4);
 	report_ratio(report, all, TREEWRAP, TINI, 1);
-	for (int i = 0; i < SUBJECTS; i++)
+	for (int i = 0; i < SUBJECTS; i++) {
+		snprintf(row, sizeof(row), "page faults: %s", subjects[i].name);
+		report_row(report, row, &all_faults[i], "", NULL);
 		series_empty(&all[i]);
+		series_empty(&all_faults[i]);
+	}
 }

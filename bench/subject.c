@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -133,12 +134,21 @@ void child_says(const struct child *child, size_t count)
 
 int child_wait(const struct child *child)
 {
+	double faults;
+
+	return child_wait_counting(child, &faults);
+}
+
+int child_wait_counting(const struct child *child, double *faults)
+{
+	struct rusage usage;
 	int status;
 
-	while (waitpid(child->pid, &status, 0) < 0)
+	while (wait4(child->pid, &status, 0, &usage) < 0)
 		if (errno != EINTR)
 			die("wait", "a child");
 	close(child->output);
+	*faults = (double)(usage.ru_minflt + usage.ru_majflt);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -63,6 +63,9 @@ void child_says(const struct child *child, size_t count);
 /* Until it has ended; its exit status, 128+N after a signal. */
 int child_wait(const struct child *child);
 
+/* The same; FAULTS gets the page faults of it and of all that it has waited for. */
+int child_wait_counting(const struct child *child, double *faults);
+
 /* The beginning of a file, as a string. False: there is none. */
 bool read_beginning(const char *path, char *text, size_t room);
 

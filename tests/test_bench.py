@@ -10,7 +10,8 @@ import tw
 
 BENCH = os.path.join(tw.ROOT, "build", "bench", "bench")
 PARTS = {  # section: the rows that it has at least
-    "1. ": ["bare", "treewrap-static / bare", "treewrap-static", "treewrap", "unshare"],
+    "1. ": ["bare", "treewrap-static / bare", "treewrap-static", "treewrap", "unshare",
+            "page faults: treewrap-static"],
     "2. ": ["20 wide, kernel", "20 deep, treewrap-static / kernel", "4 wide of 10 threads, kernel",
             "growth: one of 20 wide / one of 10"],
     "3. ": ["rate, process 1: treewrap-static", "zombies, subreaper: treewrap"],
