@@ -21,16 +21,21 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CHILD_STACK_SIZE 16384
 #define PATH_SIZE	 4096
+
+/* So often a child that came first looks whether the reaper has left the group. */
+#define LEAVING_NS 10000
 
 /* All that the child needs. */
 struct birth {
 	const struct options *opt;
 	const struct inherited *inherited;
 	pid_t owner, shim;
+	pid_t shim_group; /* which the owner is about to leave; NOT_LEFT: it does not */
 	bool own_group;
 	int report;
 	const struct cgroup
@@ -161,6 +166,20 @@ static void die_with_parent(const struct birth *birth)
 		_exit(STATUS_FAILED);
 }
 
+/*
+ * Nothing of the command's runs before the reaper has left the shim's group, for what
+ * kills that would kill all three of us and nothing else. Ends: it does nothing before,
+ * and if it dies we die with it.
+ */
+static void wait_for_parent_to_leave(const struct birth *birth)
+{
+	const struct timespec pause = {0, LEAVING_NS};
+
+	while (birth->shim_group != NOT_LEFT &&
+	       getpgid(birth->owner) == birth->shim_group)
+		nanosleep(&pause, NULL);
+}
+
 /* What needs our privileges, and then the loss of them. NULL, or what failed, and errno.
  */
 static const char *prepare(const struct birth *birth)
@@ -196,6 +215,7 @@ static int child(void *argument)
 	else if (birth->own_group)
 		setpgid(0, 0);
 	die_with_parent(birth);
+	wait_for_parent_to_leave(birth);
 	adopt_pid_variable("LISTEN_PID", birth->shim, listen_pid);
 	adopt_pid_variable("WATCHDOG_PID", birth->shim, watchdog_pid);
 	signals_give_back(birth->inherited);
@@ -245,7 +265,7 @@ bool command_leads_group(const struct options *opt)
 
 int command_start(struct command *cmd, const struct options *opt,
 		  const struct inherited *inherited, const struct cgroup *cgroup,
-		  pid_t owner, pid_t shim)
+		  pid_t owner, pid_t shim, pid_t shim_group)
 {
 	static struct birth birth;
 	int ends[2];
@@ -261,6 +281,7 @@ int command_start(struct command *cmd, const struct options *opt,
 			       .inherited = inherited,
 			       .owner = owner,
 			       .shim = shim,
+			       .shim_group = shim_group,
 			       .own_group = cmd->own_group,
 			       .report = ends[1]};
 	cmd->missed = signals_pending();

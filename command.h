@@ -28,14 +28,18 @@ struct failure {
 	const char *step;   /* a constant text: what failed before the exec, or NULL */
 };
 
+/* No process group: 0 is one that is led from outside our PID namespace. */
+#define NOT_LEFT (-1)
+
 /* Is OPT's command to lead a process group of its own? If not it is born into ours. */
 bool command_leads_group(const struct options *opt);
 
 /*
  * Starts OPT's command in a new process with what INHERITED holds, and with a group as
  * CMD says. OWNER is the caller's process id, SHIM the one that the caller of treewrap
- * knows, for LISTEN_PID and the like; CGROUP, if not NULL, is where it is born. Returns 0
- * with CMD filled, or -1 and errno.
+ * knows, for LISTEN_PID and the like. SHIM_GROUP, if not NOT_LEFT, is the process group
+ * that the caller leaves at once after that: so long the command waits. CGROUP, if not
+ * NULL, is where it is born. Returns 0 with CMD filled, or -1 and errno.
  *
  * THE CHILD RUNS IN OUR MEMORY until its exec, as after vfork(2), but beside us and
  * not before us, so that a deadline holds even if the exec hangs. Until its progress pipe
@@ -43,7 +47,7 @@ bool command_leads_group(const struct options *opt);
  */
 int command_start(struct command *cmd, const struct options *opt,
 		  const struct inherited *inherited, const struct cgroup *cgroup,
-		  pid_t owner, pid_t shim);
+		  pid_t owner, pid_t shim, pid_t shim_group);
 
 /*
  * Reads CMD's progress pipe once it is readable or hung up, and closes it. True: the

@@ -33,6 +33,7 @@ static size_t length(const struct link_message *message)
 		return head + strlen(message->text) + 1;
 	case LINK_ENDED:
 		return head + sizeof(message->outcome);
+	case LINK_CONTINUE:
 	case LINK_STOPPED:
 	case LINK_CONTINUED:
 		break;

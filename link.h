@@ -17,6 +17,7 @@
 
 enum link_type {
 	LINK_SIGNAL,	/* shim to reaper: this was sent to the shim */
+	LINK_CONTINUE,	/* shim to reaper: nobody else continues the command */
 	LINK_STOPPED,	/* reaper to shim: the command was stopped */
 	LINK_CONTINUED, /* reaper to shim: it runs again */
 	LINK_ENDED, /* reaper to shim: the end has been told, only the exit is to come */

@@ -262,8 +262,13 @@ static void pass_to_command(struct reaper *r, const struct arrived *arrived)
 	reaper_use_callers_rights(r, true);
 	const bool sent = forward(&forwarding, arrived, &forwarded);
 	reaper_use_callers_rights(r, false);
-	if (sent)
-		status_signal(r->status, forwarded.signo, arrived->sender, forwarded.to);
+	if (!sent)
+		return;
+	if (forwarded.signo == SIGCONT)
+		r->passed_stop = false;
+	else if (signals_stops(forwarded.signo))
+		r->passed_stop = true;
+	status_signal(r->status, forwarded.signo, arrived->sender, forwarded.to);
 }
 
 /*
@@ -293,21 +298,24 @@ bool reaper_is_stopped_by(const struct reaper *r, int signo)
 }
 
 /*
- * Has ARRIVED, a SIGCONT, done its work already? A shell's "fg" sends it to the group
- * that shim and command share; passed on late, it would undo a Ctrl-Z that came after it.
- * It is still wanted if the command is in that stop which the shim knew of.
+ * Has ARRIVED, a SIGCONT or what stops, done its work already? Job control sends it to
+ * the group that shim and command share; passed on late, it would undo what came after
+ * it. A SIGCONT is still wanted if the command is in that stop which the shim knew of, or
+ * in one that we have made by passing a signal on.
  */
-static bool is_stale_cont(const struct reaper *r, const struct arrived *arrived)
+static bool is_stale(const struct reaper *r, const struct arrived *arrived)
 {
+	const bool stops = signals_stops(arrived->signo);
 	siginfo_t info = {.si_pid = 0};
 
-	if (arrived->signo != SIGCONT || !r->command_runs || r->link < 0 ||
-	    getpgid(r->command.pid) != r->shim_group)
+	if ((!stops && arrived->signo != SIGCONT) || !r->command_runs || r->link < 0 ||
+	    (!stops && r->passed_stop) || getpgid(r->command.pid) != r->shim_group)
 		return false;
 	/* What has happened and not been fetched yet. */
 	waitid(P_PID, (id_t)r->command.pid, &info,
 	       WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT | __WALL);
-	return !r->command_stopped || info.si_pid != 0 || arrived->stops != r->stops;
+	return r->command_stopped == stops || info.si_pid != 0 ||
+	       arrived->stops != r->stops;
 }
 
 /* A signal came to treewrap, here or by the shim. */
@@ -315,7 +323,7 @@ static void receive(struct reaper *r, const struct arrived *arrived)
 {
 	if (reaper_is_stopped_by(r, arrived->signo) && r->phase < STOPPING) {
 		reaper_stop(r, CAUSE_SIGNAL);
-	} else if (!is_stale_cont(r, arrived)) {
+	} else if (!is_stale(r, arrived)) {
 		reaper_tell(r, SIGNAL_RECEIVED, arrived->signo, 0);
 		pass_to_command(r, arrived);
 		ask_to_end(r, arrived->signo);
@@ -323,16 +331,52 @@ static void receive(struct reaper *r, const struct arrived *arrived)
 }
 
 /*
+ * The command is in stop NUMBER still, and the shim could not be stopped: see there.
+ * Ours, and not reaped; so a group that it leads has its number, and whoever is in there
+ * has come out of it. (Into the shim's group it came alone, and only so long could it be
+ * stopped there.)
+ */
+static void continue_command(const struct reaper *r, unsigned number)
+{
+	const pid_t pid = r->command.pid;
+
+	if (!r->command_runs || !r->command_stopped || number != r->stops)
+		return;
+	privs_use(r->privs, PRIVILEGE_KILL, true);
+	kill(r->command.own_group && getpgid(pid) == pid ? -pid : pid, SIGCONT);
+	privs_use(r->privs, PRIVILEGE_KILL, false);
+}
+
+/* What the whole group got before the command was in it: we had been there. */
+static void look_if_missed(struct reaper *r, struct arrived *arrived)
+{
+	if (signals_was_pending(&r->command.missed, arrived))
+		arrived->missed = true;
+}
+
+bool reaper_take_message(struct reaper *r, struct link_message *message)
+{
+	if (message->type == LINK_CONTINUE)
+		continue_command(r, message->stop.number);
+	if (message->type != LINK_SIGNAL)
+		return false;
+	look_if_missed(r, &message->signal);
+	return true;
+}
+
+/*
  * The shim is what people signal, if there is one. But a program that we are called as is
- * its command's parent, and gets what that sends to its parent.
+ * its command's parent, and gets what that sends to its parent. (Not what we got while we
+ * were in the shim's group: the shim got it too.)
  */
 bool reaper_is_for_us(struct reaper *r, struct arrived *arrived)
 {
-	arrived->missed = signals_was_pending(&r->command.missed, arrived);
-	/* (What comes while we are being born loses all but its number.) */
-	const bool by_kernel = arrived->code == SI_KERNEL || arrived->sender == 0;
-	return r->link < 0 || (arrived->missed && by_kernel) ||
-	       (r->opt->as.guise != NULL && arrived->sender != r->shim);
+	if (r->link < 0) {
+		look_if_missed(r, arrived);
+		return true;
+	}
+	return r->opt->as.guise != NULL && arrived->sender != r->shim &&
+	       !signals_was_pending(&r->group_copies, arrived);
 }
 
 static void take_signals(struct reaper *r)
@@ -352,7 +396,7 @@ static void take_link(struct reaper *r, short revents)
 	struct link_message message;
 
 	for (int i = 0; i < SIGNALS_PER_TURN && link_receive(r->link, &message); i++)
-		if (message.type == LINK_SIGNAL)
+		if (reaper_take_message(r, &message))
 			receive(r, &message.signal);
 	if ((revents & (POLLHUP | POLLERR)) != 0) {
 		wait_no_more(r->epoll, r->link);

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "control.h"
 #include "forward.h"
+#include "link.h"
 #include "names.h"
 #include "reaper.h"
 
@@ -36,9 +37,11 @@ struct reaper {
 	struct command command;
 	bool command_runs;
 	bool command_stopped;
-	bool early_stop; /* a signal of --stop-on came before the exec */
-	unsigned stops;	 /* of the command, counted */
-	bool childless;	 /* waitid said ECHILD: there is no descendant */
+	bool early_stop;       /* a signal of --stop-on came before the exec */
+	unsigned stops;	       /* of the command, counted */
+	bool passed_stop;      /* a stop signal was passed on, and no SIGCONT since */
+	uint64_t group_copies; /* came while we were in the shim's group: it has them */
+	bool childless;	       /* waitid said ECHILD: there is no descendant */
 	bool more_to_reap;
 	bool crowded;	  /* we get the CPU late: there are many who want it */
 	bool just_walked; /* the tree's list is of this moment */
@@ -89,11 +92,11 @@ void reaper_use_callers_rights(const struct reaper *r, bool on);
 /* Does SIGNO stop the tree (--stop-on)? */
 bool reaper_is_stopped_by(const struct reaper *r, int signo);
 
-/*
- * Is ARRIVED, which has come to this process, more than a copy of what the shim got? Sets
- * its MISSED.
- */
+/* Is ARRIVED, which has come to this process, more than a copy of what the shim got? */
 bool reaper_is_for_us(struct reaper *r, struct arrived *arrived);
+
+/* Does what MESSAGE, from the shim, says. True: that is a signal, to be received. */
+bool reaper_take_message(struct reaper *r, struct link_message *message);
 
 /* A child has ended, stopped or run on, as INFO says (from waitid(2)). */
 void reaper_child_changed(struct reaper *r, const siginfo_t *info);

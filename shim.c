@@ -165,6 +165,7 @@ static void take_link(struct shim *shim)
 			say_for(shim->setup->status, message.text);
 			break;
 		case LINK_SIGNAL:
+		case LINK_CONTINUE:
 			break;
 		}
 	}
@@ -182,12 +183,8 @@ static void pass_on(struct shim *shim)
  */
 static void continue_command(struct shim *shim)
 {
-	const struct arrived cont = {.signo = SIGCONT,
-				     .code = SI_USER,
-				     .sender = getpid(),
-				     .stops = shim->stops};
-
-	shim->held = (struct link_message){.type = LINK_SIGNAL, .signal = cont};
+	shim->held =
+		(struct link_message){.type = LINK_CONTINUE, .stop.number = shim->stops};
 	shim->holding = true;
 	pass_on(shim);
 }
@@ -242,6 +239,11 @@ static void take_signals(struct shim *shim)
 		}
 		if (arrived.signo == SIGCONT)
 			shim->was_stopped_by = 0;
+		/* It has taken back the SIGCONT by which we run, and the command does
+		 * not.
+		 */
+		if (signals_stops(arrived.signo) && shim->stopped_by == 0)
+			shim->stopped_by = shim->was_stopped_by;
 		arrived.stops = shim->stops;
 		arrived.missed = signals_was_pending(&shim->missed, &arrived);
 		shim->held =

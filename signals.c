@@ -233,6 +233,11 @@ bool signals_value(const struct arrived *arrived, int signo, siginfo_t *info)
 	return true;
 }
 
+bool signals_stops(int signo)
+{
+	return signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
+}
+
 void signals_stop_begin(int signo)
 {
 	/* Pending, for it is blocked. Ourselves: our number cannot be another's. */

@@ -85,6 +85,9 @@ bool signals_was_pending(uint64_t *pending, const struct arrived *arrived);
  */
 bool signals_value(const struct arrived *arrived, int signo, siginfo_t *info);
 
+/* Is SIGNO one of those that stop, unless they are caught? (Not SIGSTOP.) */
+bool signals_stops(int signo);
+
 /*
  * Stops this process by SIGNO in two steps: after the first, a SIGCONT from anybody takes
  * the second back (SIGNO is not SIGSTOP, which cannot be blocked). END does it, or, if

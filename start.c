@@ -35,7 +35,7 @@
 static void leave(const struct reaper *r)
 {
 	if (r->link < 0)
-		return;
+		return; /* as PID 1 there is nobody to part from */
 	if (r->command.own_group)
 		setpgid(0, 0);
 	else
@@ -111,7 +111,7 @@ static void take_early_signals(struct reaper *r, const struct pollfd *fds)
 	struct arrived arrived;
 
 	if ((fds[POLL_LINK].revents & POLLIN) != 0 && link_receive(r->link, &message) &&
-	    message.type == LINK_SIGNAL)
+	    reaper_take_message(r, &message))
 		receive_early(r, &message.signal);
 	if ((fds[POLL_SIGNALS].revents & POLLIN) != 0 &&
 	    signals_read(r->signals, &arrived)) {
@@ -151,7 +151,13 @@ static bool exec_decided(struct reaper *r, int64_t limit, bool watching)
 		reaper_fill_poll(r, fds);
 		fds[POLL_EVENTS] =
 			(struct pollfd){.fd = r->command.progress, .events = POLLIN};
-		wait_for(r->epoll, fds, count, left);
+		const bool unpolled = r->signals == SIGNALS_UNPOLLED;
+		wait_for(r->epoll, fds, count,
+			 unpolled && left > SIGNALS_LOOK_MS * NS_PER_MS
+				 ? SIGNALS_LOOK_MS * NS_PER_MS
+				 : left);
+		if (unpolled && signals_pending() != 0)
+			fds[POLL_SIGNALS].revents = POLLIN;
 		if (fds[POLL_EVENTS].revents != 0)
 			return true;
 		take_early_signals(r, fds);
@@ -239,16 +245,19 @@ bool reaper_start(struct reaper *r, const struct reaper_setup *setup)
 	if (early)
 		privs_raise_priority();
 	r->command.own_group = command_leads_group(r->opt);
+	const bool leaves_later = !r->command.own_group && r->link >= 0;
 	if (r->command.own_group)
 		leave(r);
 	if (command_start(&r->command, r->opt, setup->inherited, r->cgroup, getpid(),
-			  r->front) < 0) {
+			  r->front, leaves_later ? r->shim_group : NOT_LEFT) < 0) {
 		failure = (struct failure){STATUS_FAILED, errno, NULL, NULL};
 		say_failure(r, &failure);
 		return false;
 	}
-	if (!r->command.own_group)
+	if (leaves_later)
 		leave(r);
+	if (r->opt->as.guise != NULL)
+		r->group_copies = signals_pending();
 	r->command_runs = true;
 	const bool decided = wait_for_exec(r);
 	const bool runs = decided && command_progress(&r->command, &failure);

@@ -571,12 +571,22 @@ static void find(struct tree *tree, enum visit how)
 	while (tree->threads > 0 && look_at_threads(tree, how));
 }
 
+static void forget_threads(struct tree *tree, pid_t pid)
+{
+	tree->read -= tree_has_read_threads(tree, pid);
+	clear_bit(tree->read_threads, pid);
+}
+
 static void forget(struct tree *tree)
 {
 	if (tree->owner != getpid())
 		tree_open(tree);
-	for (unsigned i = 0; i < tree->count; i++)
+	for (unsigned i = 0; i < tree->count; i++) {
 		tree->met[tree->members[i].pid / 64] = 0;
+		/* (The next walk may read them again. Those that die are reaped soon.) */
+		if (!has_bit(tree->doomed, tree->members[i].pid))
+			forget_threads(tree, tree->members[i].pid);
+	}
 	tree->count = 0;
 }
 
@@ -759,8 +769,7 @@ void tree_reaped(struct tree *tree, pid_t pid)
 	if (pid >= TREE_NUMBERS_MAX)
 		return;
 	clear_bit(tree->doomed, pid);
-	tree->read -= tree_has_read_threads(tree, pid);
-	clear_bit(tree->read_threads, pid);
+	forget_threads(tree, pid);
 }
 
 bool tree_has_read_threads(const struct tree *tree, pid_t pid)

@@ -274,3 +274,16 @@ def test_tstp_stops_without_a_terminal():
     tw.until(lambda: tw.state(process.pid) == "T")
     process.send_signal(signal.SIGCONT)
     assert process.wait(10) == 3
+
+
+def test_group_killed_before_the_reaper_has_left_it(mark):
+    """So long no command runs: it could have put somebody out of the group's reach."""
+    process = subprocess.Popen(
+        [*tw.inject("setsid", "delay_enter=1000000", more=["-DD"]), tw.TREEWRAP, "--process-group", "keep",
+         tw.adversary("escape"), mark, "group"], process_group=0, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE)
+    tw.until(lambda: tw.children(process.pid) and tw.children(tw.children(process.pid)[0]))
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGKILL)
+    tw.finish(process)
+    assert not [pid for pid in tw.marked(mark) if tw.read_proc(pid, "comm") != b"strace\n"]

@@ -491,3 +491,41 @@ def test_ctrl_z_before_the_exec(terminal):
     terminal.type(b"fg\n")
     terminal.read_until(rb"\ndone\r\n")
     terminal.prompt()
+
+
+# ---- stop and go within less than a moment ----
+
+@pytest.mark.parametrize("options", [[], ["--process-group", "keep"]], ids=["own group", "shared"])
+@pytest.mark.parametrize("second", [signal.SIGTSTP, signal.SIGCONT], ids=["stop", "go"])
+def test_two_signals_at_once(mark, options, second):
+    """One may take the other back before it has been read. Then all are stopped, or none."""
+    seed = random.getrandbits(32)
+    rng = random.Random(seed)
+    process = tw.start(*options, tw.adversary("escape"), mark, start_new_session=False, process_group=0)
+    tw.ready(process)
+    command, = tw.children(tw.reaper_of(process))
+
+    def stopped():
+        return [tw.state(pid) == "T" for pid in (process.pid, command)]
+
+    def settled(*allowed):
+        try:
+            tw.until(lambda: stopped() in [[then, then] for then in allowed], 5)
+        except AssertionError:
+            pytest.fail("stopped: %s; round %d of seed %d" % (stopped(), number, seed))
+    for number in range(80):
+        os.killpg(process.pid, signal.SIGTSTP)
+        if second == signal.SIGTSTP:
+            settled(True)
+            os.killpg(process.pid, signal.SIGCONT)
+        moment = time.monotonic() + rng.uniform(0, 0.0003)
+        while time.monotonic() < moment:
+            pass
+        os.killpg(process.pid, second)
+        time.sleep(0.02)
+        settled(True, False)
+        os.killpg(process.pid, signal.SIGCONT)
+        settled(False)
+        time.sleep(0.02)
+    process.terminate()
+    tw.finish(process)
