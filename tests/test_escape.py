@@ -24,7 +24,7 @@ def escape(mark, *kinds, code=None):
 
 
 def end_by_timeout(mark, kinds):
-    process = tw.start(*LADDER, "-t", "2" if len(kinds) == 1 else "10", *escape(mark, *kinds))
+    process = tw.start(*LADDER, "-t", "2" if len(kinds) == 1 else "5", *escape(mark, *kinds))
     tw.ready(process)
     return tw.finish(process).status, 124
 

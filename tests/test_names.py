@@ -612,9 +612,9 @@ for i in $(seq 10); do
     check 1 timeout 10 false
     check 124 timeout 0.05 sleep 5
     check 137 timeout -s KILL 0.05 sleep 5
-    check 137 timeout -k 0.05 0.05 sh -c 'trap "" TERM; sleep 0.3; sleep 5'
+    check 137 timeout -k 0.05 0.15 sh -c 'trap "" TERM; sleep 0.3; sleep 5'
     check 127 timeout 5 no-such-command
-    check 7 timeout --preserve-status 0.05 sh -c 'trap "exit 7" TERM; sleep 0.2 & wait'
+    check 7 timeout --preserve-status 0.15 sh -c 'trap "exit 7" TERM; sleep 0.3 & wait'
     check 3 sh -c 'echo "exit 3" | timeout 5 sh'
     check 0 sh -c '[ "$(timeout 5 echo word)" = word ]'
     check 124 timeout --foreground 0.05 sh -c 'sleep 5 & wait'

@@ -479,8 +479,8 @@ def test_ctrl_z_before_the_birth(terminal, call, is_there):
 
 def test_ctrl_z_before_the_exec(terminal):
     """The shell must hear of it, or it waits for ever."""
-    terminal.run("PATH=/nonexistent:$PATH")
-    terminal.type(slow("execve", "delay_enter=1000000:when=2+") + "sh -c 'echo done'\n")
+    terminal.run("PATH=/nonexistent:/nowhere:$PATH")
+    terminal.type(slow("execve", "delay_enter=1000000:when=2") + "sh -c 'echo done'\n")
 
     def is_there():
         return any(tw.read_proc(pid, "comm") == b"tree-reaper\n" and
