@@ -42,6 +42,10 @@
 #define CROWD	 64
 #define BATCH_NS (2 * NS_PER_MS)
 
+/* Orphans that come faster than this are reaped once in so much time: to be woken for
+ * each would take the CPU from whoever makes them. */
+#define REST_NS NS_PER_MS
+
 /* A deadline noticed so much later means that the machine is crowded. */
 #define LATE_NS (50 * NS_PER_MS)
 
@@ -415,6 +419,12 @@ static bool is_dying_crowd(const struct reaper *r)
 	       r->idle_rounds < STUCK_ROUNDS;
 }
 
+/* Is the reaper to sleep, though there may be somebody to reap? */
+static bool is_resting(const struct reaper *r, int64_t now)
+{
+	return is_dying_crowd(r) || now < r->rest_ends_at;
+}
+
 static void command_ended(struct reaper *r, const siginfo_t *info)
 {
 	struct ending *ending = &r->ending;
@@ -457,11 +467,15 @@ void reaper_child_changed(struct reaper *r, const siginfo_t *info)
 		       info->si_status == SIGTRAP ? 0L : (long)info->si_status);
 		return;
 	}
+	const int64_t now = clock_now_ns();
+
 	tree_reaped(r->tree, info->si_pid);
 	r->ending.reaped++;
 	if (r->phase == KILLING)
 		r->died++;
-	r->last_death_at = clock_now_ns();
+	else if (r->phase == RUNNING && !is_command && now - r->last_death_at < REST_NS)
+		r->rest_ends_at = now + REST_NS;
+	r->last_death_at = now;
 	if (r->phase == KILLING && info->si_code == CLD_KILLED &&
 	    info->si_status == SIGKILL)
 		r->ending.killed++;
@@ -599,7 +613,10 @@ static int64_t time_left(const struct reaper *r)
 		next = r->verify_ends_at;
 	if (r->ready_at < next)
 		next = r->ready_at;
-	int64_t left = next == NEVER ? NEVER : next - clock_now_ns();
+	const int64_t now = clock_now_ns();
+	if (now < r->rest_ends_at && r->rest_ends_at < next)
+		next = r->rest_ends_at;
+	int64_t left = next == NEVER ? NEVER : next - now;
 
 	/* While a round's dead come in, PHASE_ENDS_AT has passed: look again soon. */
 	if (left <= 0 && r->phase == KILLING)
@@ -650,7 +667,7 @@ unsigned reaper_fill_poll(const struct reaper *r, struct pollfd fds[POLL_MAX])
 	/* It tells of a change since we looked last: look once we have no children. */
 	if (r->childless && r->cgroup != NULL)
 		fds[POLL_CGROUP].fd = r->cgroup->events;
-	if (is_dying_crowd(r))
+	if (is_resting(r, clock_now_ns()))
 		fds[POLL_SIGNALS].fd = -1;
 	if (status_waits(r->status))
 		fds[POLL_EVENTS].fd = r->status->events.fd;

@@ -52,6 +52,7 @@ struct reaper {
 	int64_t phase_ends_at;
 	int64_t verify_ends_at;
 	int64_t last_death_at;
+	int64_t rest_ends_at; /* until then nobody is reaped; mostly in the past */
 	int64_t round_began_at;
 	int64_t pardoned_at;
 	unsigned rung;	       /* of the ladder, while stopping */
