@@ -114,7 +114,7 @@ def test_every_byte_reaches_the_command():
     for size in (1, 4096, 60000):
         data = os.urandom(size)
         # It ignores TERM from the start, so that it has --kill-after to read.
-        process = tw.start("--watch-stdin", "-k", "10", "sh", "-c", "cat; exit 3",
+        process = tw.start("--watch-stdin", "-k", "10", "sh", "-c", "cat; sleep 0.5; exit 3",
                            stdin=subprocess.PIPE,
                            preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))
         out, err = process.communicate(data, timeout=30)
