@@ -495,17 +495,20 @@ static int fetch(const struct reaper *r, siginfo_t *info)
 {
 	/* __WALL: children whose parents chose another exit signal count too. */
 	const int all = WEXITED | WSTOPPED | WCONTINUED | WNOHANG | __WALL;
-	const bool look_first = r->tree->read > 0;
-	const int looked = waitid(P_ALL, 0, info, look_first ? all | WNOWAIT : all);
 
-	if (!look_first || looked < 0 || info->si_pid == 0)
-		return looked;
-	if (!tree_has_read_threads(r->tree, info->si_pid))
+	if (r->tree->read == 0)
 		return waitid(P_ALL, 0, info, all);
-	privs_lower_priority();
+	if (waitid(P_ALL, 0, info, all | WNOWAIT) < 0)
+		return -1;
+	if (info->si_pid == 0)
+		return 0;
+	const bool may_wait = tree_has_read_threads(r->tree, info->si_pid);
+	if (may_wait)
+		privs_lower_priority();
 	/* It is there: nobody else waits for our children. */
 	const int fetched = waitid(P_PID, (id_t)info->si_pid, info, all);
-	raise_priority(r->privs);
+	if (may_wait)
+		raise_priority(r->privs);
 	return fetched;
 }
 
@@ -593,8 +596,7 @@ static void look_at_clock(struct reaper *r)
 	}
 }
 
-/* What poll(2) does not tell must be looked at so often; else NEVER. */
-static int64_t look_again_ns(const struct reaper *r)
+int64_t reaper_look_again_ns(const struct reaper *r)
 {
 	if (r->signals == SIGNALS_UNPOLLED)
 		return SIGNALS_LOOK_MS * NS_PER_MS;
@@ -623,8 +625,8 @@ static int64_t time_left(const struct reaper *r)
 		left = NS_PER_MS;
 	if (left > BATCH_NS && is_dying_crowd(r))
 		left = BATCH_NS;
-	if (left > look_again_ns(r))
-		left = look_again_ns(r);
+	if (left > reaper_look_again_ns(r))
+		left = reaper_look_again_ns(r);
 	if (left > control_patience_ns(r->control))
 		left = control_patience_ns(r->control);
 	return left < 0 || r->more_to_reap ? 0 : left;

@@ -78,6 +78,9 @@ enum {
 /* Fills FDS with all that R waits for now. Returns how many. */
 unsigned reaper_fill_poll(const struct reaper *r, struct pollfd fds[POLL_MAX]);
 
+/* What poll(2) does not tell must be looked at so often; else NEVER. In nanoseconds. */
+int64_t reaper_look_again_ns(const struct reaper *r);
+
 /* Looks at what FDS tells of the shim, of watches and of readers; and at the clock. */
 void reaper_look_around(struct reaper *r, const struct pollfd fds[POLL_MAX]);
 

@@ -543,7 +543,7 @@ static int be_shim_behind_relay(void *argument)
 static struct outcome be_relay(struct reaper_setup *setup)
 {
 	static char stack[SHIM_STACK_SIZE] __attribute__((aligned(16)));
-	uint64_t missed = signals_pending();
+	const uint64_t missed = signals_pending();
 	const pid_t shim =
 		clone(be_shim_behind_relay, stack + sizeof(stack), SIGCONT, setup);
 
@@ -586,9 +586,6 @@ int main(int argc, char **argv)
 	struct outcome outcome;
 	struct privs privs;
 
-	const pid_t self = getpid();
-	const pid_t session = getsid(0);
-
 	names_parse(&opt, argc, argv);
 	signals_take(&inherited);
 	status_open(&status, &opt);
@@ -604,6 +601,8 @@ int main(int argc, char **argv)
 		    "be "
 		    "ended",
 		    opt.rights.user_word);
+	const pid_t self = getpid();
+	const pid_t session = getsid(0);
 	struct reaper_setup setup = {
 		.opt = &opt,
 		.privs = &privs,

@@ -151,12 +151,9 @@ static bool exec_decided(struct reaper *r, int64_t limit, bool watching)
 		reaper_fill_poll(r, fds);
 		fds[POLL_EVENTS] =
 			(struct pollfd){.fd = r->command.progress, .events = POLLIN};
-		const bool unpolled = r->signals == SIGNALS_UNPOLLED;
-		wait_for(r->epoll, fds, count,
-			 unpolled && left > SIGNALS_LOOK_MS * NS_PER_MS
-				 ? SIGNALS_LOOK_MS * NS_PER_MS
-				 : left);
-		if (unpolled && signals_pending() != 0)
+		const int64_t again = reaper_look_again_ns(r);
+		wait_for(r->epoll, fds, count, left < again ? left : again);
+		if (r->signals == SIGNALS_UNPOLLED && signals_pending() != 0)
 			fds[POLL_SIGNALS].revents = POLLIN;
 		if (fds[POLL_EVENTS].revents != 0)
 			return true;
