@@ -33,7 +33,7 @@ HARDEN  = -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE
 LINK    = -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS    = -lcap-ng
 
-PARTS   = shim relay reaper start stop serve control runtime rights forward outcome report signals tree proc command options \
+PARTS   = shim relay reaper start stop serve control runtime rights forward outcome report signals tree member fell proc command options \
 	  watch wait status json link descriptor bad_option let_go privs cgroup pidns \
 	  names as_timeout as_dumb_init
 SOURCES = $(PARTS:=.c)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#define NS_PER_US INT64_C(1000)
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  INT64_C(1000000000)
 

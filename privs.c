@@ -86,14 +86,16 @@ void privs_use(const struct privs *privs, enum privilege privilege, bool on)
 		set_caps(kept(privs), always | (on ? wanted : 0));
 }
 
-void privs_raise_priority(void)
+bool privs_raise_priority(void)
 {
 	const struct sched_param lowest_real_time = {.sched_priority = 1};
 
 	/* By system call: musl has only the name of it. */
 	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO | SCHED_RESET_ON_FORK,
-		    &lowest_real_time) < 0)
-		setpriority(PRIO_PROCESS, 0, -20);
+		    &lowest_real_time) == 0)
+		return true;
+	setpriority(PRIO_PROCESS, 0, -20);
+	return false;
 }
 
 void privs_lower_priority(void)

@@ -37,9 +37,9 @@ void privs_use(const struct privs *privs, enum privilege privilege, bool on);
  * Raises this process's priority if it may, never a condition. Deadlines must hold, and
  * killing must win, among a thousand processes that fork as fast as they can: one that
  * waits for its turn with them comes seconds late. Children do not inherit it: they get
- * an ordinary one.
+ * an ordinary one. True if it is a real-time priority now.
  */
-void privs_raise_priority(void);
+bool privs_raise_priority(void);
 
 /* Back to the ordinary one, and in no hurry. Cannot fail: nobody may not be so. */
 void privs_lower_priority(void);

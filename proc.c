@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,6 +239,20 @@ bool proc_is_frozen(int proc, pid_t pid)
 	snprintf(path, sizeof(path), "/sys/fs/cgroup/freezer%s/freezer.state", group);
 	proc_read_text(open(path, O_RDONLY | O_CLOEXEC), text, sizeof(text));
 	return strncmp(text, "FROZEN", 6) == 0;
+}
+
+int proc_running(int proc)
+{
+	char text[64];
+
+	/* Three averages, then "running/all": see proc_loadavg(5). */
+	proc_read_text(openat(proc, "loadavg", O_RDONLY | O_CLOEXEC), text, sizeof(text));
+	const char *at = strchr(text, '/');
+	if (at == NULL)
+		return INT_MAX;
+	while (at > text && isdigit((unsigned char)at[-1]))
+		at--;
+	return (int)strtol(at, NULL, 10);
 }
 
 /* One more character of the file, or -1 at its end. */

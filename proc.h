@@ -89,6 +89,9 @@ bool proc_hides(int proc);
  */
 bool proc_is_frozen(int proc, pid_t pid);
 
+/* How many threads of the machine run or want to; INT_MAX if that is not known. */
+int proc_running(int proc);
+
 /* The next number of a children file, or 0 at its end. */
 pid_t proc_next_number(struct proc_numbers *numbers);
 

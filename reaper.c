@@ -34,13 +34,12 @@
 #define REAPED_PER_TURN	 1024
 #define SIGNALS_PER_TURN 64
 
-/* So many rounds in a row without a death, more than a second, are no pause in the dying
- * any more. (A large family dies unseen by us until its parent, the last, has died.) */
-#define STUCK_ROUNDS 10
+/* More children than this that may be dead are fetched one by one: to wait for any of
+ * them the kernel looks at each that lives, again and again. */
+#define MANY 1024
 
-/* More members than this are a crowd, whose deaths are taken once in so much time. */
-#define CROWD	 64
-#define BATCH_NS (2 * NS_PER_MS)
+/* __WALL: children whose parents chose another exit signal count too. */
+#define ANY_CHANGE (WEXITED | WSTOPPED | WCONTINUED | WNOHANG | __WALL)
 
 /* Orphans that come faster than this are reaped once in so much time: to be woken for
  * each would take the CPU from whoever makes them. */
@@ -109,11 +108,43 @@ void reaper_tell(const struct reaper *r, enum happening what, int number, int ho
 
 /* ---- stopping ---- */
 
-static void raise_priority(const struct privs *privs)
+static bool raise_priority(const struct privs *privs)
 {
 	privs_use(privs, PRIVILEGE_NICE, true);
-	privs_raise_priority();
+	const bool real_time = privs_raise_priority();
 	privs_use(privs, PRIVILEGE_NICE, false);
+	return real_time;
+}
+
+/* Tells of the stop of so many PROCESSES, once. */
+static void tell_stop(struct reaper *r, unsigned processes)
+{
+	if (!r->stop_untold)
+		return;
+	r->stop_untold = false;
+	status_stop(r->status, r->ending.cause, processes);
+	say_more(r->status, "stopping %u process%s: %s", processes,
+		 processes == 1 ? "" : "es", cause_name(r->ending.cause));
+}
+
+/* Once, as soon as it is known how many are killed. */
+static void tell_killing(struct reaper *r)
+{
+	const unsigned reached = r->killed;
+
+	if (!r->kill_untold)
+		return;
+	r->kill_untold = false;
+	tell_stop(r, reached);
+	status_escalate(r->status, SIGKILL, reached);
+	say_more(r->status, "SIGKILL to %u process%s", reached, reached == 1 ? "" : "es");
+}
+
+static void kill_round(struct reaper *r)
+{
+	reaper_kill_round(r);
+	if (!r->felling)
+		tell_killing(r);
 }
 
 static void continue_killing(struct reaper *r, int64_t now)
@@ -123,6 +154,7 @@ static void continue_killing(struct reaper *r, int64_t now)
 		look_at_children(r);
 		if (r->phase == GONE)
 			return;
+		tell_killing(r);
 		/* Whether we may signal them is a part of it. */
 		privs_use(r->privs, PRIVILEGE_KILL, true);
 		report_survivors(r->tree, r->status, r->opt, &r->ending);
@@ -131,7 +163,7 @@ static void continue_killing(struct reaper *r, int64_t now)
 		return;
 	}
 	if (reaper_round_is_due(r, now))
-		reaper_kill_round(r);
+		kill_round(r);
 }
 
 /* It and enter() call each other once at most: KILLING does not lead back. */
@@ -154,34 +186,20 @@ static void enter_stopping(struct reaper *r)
 					       : r->opt->kill_after_ns);
 }
 
-/* Tells of the stop of so many PROCESSES, once. */
-static void tell_stop(struct reaper *r, unsigned processes)
-{
-	if (!r->stop_untold)
-		return;
-	r->stop_untold = false;
-	status_stop(r->status, r->ending.cause, processes);
-	say_more(r->status, "stopping %u process%s: %s", processes,
-		 processes == 1 ? "" : "es", cause_name(r->ending.cause));
-}
-
 static void enter_killing(struct reaper *r)
 {
 	const int64_t now = clock_now_ns();
 
+	r->kill_untold = true;
 	/* The command, if it is of the same user, may have lowered it. */
-	raise_priority(r->privs);
-
+	reaper_choose_rounds(r, raise_priority(r->privs));
 	r->verify_ends_at = r->opt->verify_for_ns > 0
 				    ? clock_after(now, r->opt->verify_for_ns)
 				    : NEVER;
 	r->pardoned_at = now;
 	if (r->command_runs)
 		reaper_tell(r, SIGNAL_SENT, SIGKILL, 0);
-	const unsigned reached = reaper_kill_round(r);
-	tell_stop(r, reached);
-	status_escalate(r->status, SIGKILL, reached);
-	say_more(r->status, "SIGKILL to %u process%s", reached, reached == 1 ? "" : "es");
+	kill_round(r);
 }
 
 static void enter_draining(struct reaper *r)
@@ -198,7 +216,9 @@ static void enter(struct reaper *r, enum phase phase)
 	r->phase_ends_at = NEVER;
 	switch (phase) {
 	case RUNNING:
+		break;
 	case GONE:
+		tell_killing(r);
 		break;
 	case DRAINING:
 		enter_draining(r);
@@ -412,17 +432,10 @@ static void take_link(struct reaper *r, short revents)
 
 /* ---- reaping ---- */
 
-/* Many have been killed: their deaths are taken by the batch, not one by one. */
-static bool is_dying_crowd(const struct reaper *r)
-{
-	return r->phase == KILLING && r->killed > r->died + CROWD &&
-	       r->idle_rounds < STUCK_ROUNDS;
-}
-
 /* Is the reaper to sleep, though there may be somebody to reap? */
 static bool is_resting(const struct reaper *r, int64_t now)
 {
-	return is_dying_crowd(r) || now < r->rest_ends_at;
+	return reaper_rest_ns(r) > 0 || now < r->rest_ends_at;
 }
 
 static void command_ended(struct reaper *r, const siginfo_t *info)
@@ -488,28 +501,48 @@ void reaper_child_changed(struct reaper *r, const siginfo_t *info)
 }
 
 /*
- * waitid(2) for any child, without waiting. Where the kernel may have to wait for another
- * process to do it (see tree_has_read_threads()), that one gets the CPU.
+ * waitid(2) for the child PID, without waiting. Where the kernel may have to wait for
+ * another process to do it (see tree_has_read_threads()), that one gets the CPU.
  */
-static int fetch(const struct reaper *r, siginfo_t *info)
+static int fetch_one(const struct reaper *r, pid_t pid, siginfo_t *info)
 {
-	/* __WALL: children whose parents chose another exit signal count too. */
-	const int all = WEXITED | WSTOPPED | WCONTINUED | WNOHANG | __WALL;
+	const bool may_wait = tree_has_read_threads(r->tree, pid);
 
-	if (r->tree->read == 0)
-		return waitid(P_ALL, 0, info, all);
-	if (waitid(P_ALL, 0, info, all | WNOWAIT) < 0)
-		return -1;
-	if (info->si_pid == 0)
-		return 0;
-	const bool may_wait = tree_has_read_threads(r->tree, info->si_pid);
 	if (may_wait)
 		privs_lower_priority();
-	/* It is there: nobody else waits for our children. */
-	const int fetched = waitid(P_PID, (id_t)info->si_pid, info, all);
+	const int fetched = waitid(P_PID, (id_t)pid, info, ANY_CHANGE);
 	if (may_wait)
 		raise_priority(r->privs);
 	return fetched;
+}
+
+/* The same for any child. */
+static int fetch(const struct reaper *r, siginfo_t *info)
+{
+	if (r->tree->read == 0)
+		return waitid(P_ALL, 0, info, ANY_CHANGE);
+	if (waitid(P_ALL, 0, info, ANY_CHANGE | WNOWAIT) < 0)
+		return -1;
+	/* It is there: nobody else waits for our children. */
+	return info->si_pid == 0 ? 0 : fetch_one(r, info->si_pid, info);
+}
+
+/* Fetches what there is of many children. False if they are not so many. */
+static bool reap_many(struct reaper *r)
+{
+	r->listed = 0;
+	if (reaper_rest_ns(r) == 0 || r->killed - r->died <= MANY)
+		return false;
+	const unsigned count = tree_list_children(r->tree);
+	if (count <= MANY)
+		return false;
+	r->listed = count;
+	for (unsigned i = 0; i < count; i++) {
+		siginfo_t info = {.si_pid = 0};
+		if (fetch_one(r, r->tree->members[i].pid, &info) == 0 && info.si_pid != 0)
+			reaper_child_changed(r, &info);
+	}
+	return true;
 }
 
 /* Fetches what there is; what is left over for the next turn sets MORE_TO_REAP. */
@@ -517,6 +550,8 @@ static void reap(struct reaper *r)
 {
 	r->more_to_reap = false;
 	r->childless = false;
+	if (reap_many(r))
+		return;
 	for (int i = 0; i < REAPED_PER_TURN; i++) {
 		siginfo_t info = {.si_pid = 0};
 		if (fetch(r, &info) < 0) {
@@ -606,25 +641,32 @@ int64_t reaper_look_again_ns(const struct reaper *r)
 	return NEVER;
 }
 
+/* While those that were killed die, PHASE_ENDS_AT passes: not in circles then. */
+static int64_t phase_pauses_until(const struct reaper *r, int64_t now)
+{
+	const int64_t rest = reaper_rest_ns(r);
+
+	if (r->phase != KILLING || (rest == 0 && r->phase_ends_at > now))
+		return r->phase_ends_at;
+	return now + (rest > 0 ? rest : NS_PER_MS);
+}
+
 /* Until the nearest deadline, in nanoseconds. */
 static int64_t time_left(const struct reaper *r)
 {
-	int64_t next =
-		r->timeout_at < r->phase_ends_at ? r->timeout_at : r->phase_ends_at;
+	const int64_t now = clock_now_ns();
+	int64_t next = phase_pauses_until(r, now);
+
+	if (r->timeout_at < next)
+		next = r->timeout_at;
 	if (r->verify_ends_at < next)
 		next = r->verify_ends_at;
 	if (r->ready_at < next)
 		next = r->ready_at;
-	const int64_t now = clock_now_ns();
 	if (now < r->rest_ends_at && r->rest_ends_at < next)
 		next = r->rest_ends_at;
 	int64_t left = next == NEVER ? NEVER : next - now;
 
-	/* While a round's dead come in, PHASE_ENDS_AT has passed: look again soon. */
-	if (left <= 0 && r->phase == KILLING)
-		left = NS_PER_MS;
-	if (left > BATCH_NS && is_dying_crowd(r))
-		left = BATCH_NS;
 	if (left > reaper_look_again_ns(r))
 		left = reaper_look_again_ns(r);
 	if (left > control_patience_ns(r->control))

@@ -45,7 +45,9 @@ struct reaper {
 	bool more_to_reap;
 	bool crowded;	  /* we get the CPU late: there are many who want it */
 	bool just_walked; /* the tree's list is of this moment */
+	bool felling;	  /* rounds of killing need not find all: see tree_fell() */
 	bool stop_untold; /* there is no stop record yet of the stop that goes on */
+	bool kill_untold; /* nor one of the killing */
 
 	int64_t ready_at; /* when to get ready for a long run; NEVER: it has been done */
 	int64_t timeout_at; /* absolute, as all that follow; NEVER where there is none */
@@ -60,6 +62,7 @@ struct reaper {
 	unsigned idle_rounds;  /* in a row, in which nothing died */
 	unsigned killed, died; /* since we kill: sent SIGKILL to, fetched the end of */
 	unsigned died_before_round;
+	unsigned listed; /* children, when they were last fetched one by one */
 
 	struct ending ending;
 };
@@ -124,12 +127,24 @@ void reaper_find_tree(struct reaper *r);
 unsigned reaper_signal_politely(struct reaper *r);
 
 /*
- * One round: find, kill, children first. Most trees end by the first. What is left after
- * it may be forking as fast as we kill, so from the second on all are frozen before; in a
- * crowd from the first, for every process that is stopped leaves us more of the CPU.
- * Returns how many it reached.
+ * To be called before the first round of killing. REAL_TIME: so is our priority. Without
+ * it, where many want the CPU, all are frozen before the first round: each that is
+ * stopped leaves us more of the CPU.
  */
-unsigned reaper_kill_round(struct reaper *r);
+void reaper_choose_rounds(struct reaper *r, bool real_time);
+
+/*
+ * One round: fell the tree, as long as that leaves more to be felled; or find, and kill,
+ * children first. Most trees end by the first or the second. What is left after it may be
+ * forking as fast as we kill, so all are frozen before further ones.
+ */
+void reaper_kill_round(struct reaper *r);
+
+/*
+ * How long those that were killed are best left alone, in nanoseconds: to be woken for
+ * each would take the CPU from those that are still to die. 0 if they are few.
+ */
+int64_t reaper_rest_ns(const struct reaper *r);
 
 /*
  * Is it time for the next round? Not while those killed are still dying, one after the

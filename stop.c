@@ -17,9 +17,25 @@
 #define ROUND_PAUSE_NS	   (4 * NS_PER_MS)
 #define ROUND_PAUSE_MAX_NS (250 * NS_PER_MS)
 
-/* So often those that were killed before are looked at again. Not in every few rounds: in
- * a crowd that takes a part of this to die it would double the time. */
-#define PARDON_NS NS_PER_S
+/* So often those that were killed before are looked at again, or after so many rounds
+ * without a death. Not in every few rounds: in a crowd that takes a part of this to die
+ * it would double the time. */
+#define PARDON_NS   NS_PER_S
+#define IDLE_ROUNDS 3
+
+/* Generations that are felled, one after the other. */
+#define FELLING_ROUNDS 8
+
+/* What one death takes, about; more than so many at once are not waited for singly, but
+ * for so long; or longer, if there is a list of those that die. */
+#define DEATH_NS    (20 * NS_PER_US)
+#define FEW_DYING   8
+#define BATCH_NS    (2 * NS_PER_MS)
+#define REST_MAX_NS (100 * NS_PER_MS)
+
+/* So many rounds in a row without a death, more than a second, are no pause in the dying
+ * any more. (A large family dies unseen by us until its parent, the last, has died.) */
+#define STUCK_ROUNDS 10
 
 void reaper_find_tree(struct reaper *r)
 {
@@ -81,27 +97,46 @@ unsigned reaper_signal_politely(struct reaper *r)
 	       signal_tree_politely(r, signo, r->shim_group);
 }
 
-/*
- * Those without children on the way, unless all are to be stopped before, or there is a
- * list already; the rest, children first.
- */
+void reaper_choose_rounds(struct reaper *r, bool real_time)
+{
+	r->felling = !r->crowded && !r->just_walked && tree_is_calm(r->tree);
+	if (!r->felling && !r->just_walked && !real_time)
+		r->crowded = true;
+}
+
 static unsigned kill_one_by_one(struct reaper *r)
 {
-	const bool quiet = r->rounds == 0 && !r->crowded && !r->just_walked &&
-			   r->tree->owner != 1 && r->cgroup == NULL;
-	unsigned reached = 0;
+	unsigned reached;
+	bool more;
 
-	if (!quiet)
+	if (!r->felling)
 		reaper_find_tree(r);
 	privs_use(r->privs, PRIVILEGE_KILL, true);
-	if (quiet)
-		reached = tree_kill_leaves(r->tree);
-	reached += tree_kill(r->tree);
+	if (r->felling) {
+		reached = tree_fell(r->tree, &more);
+		/* None: their parents have not died yet. */
+		r->felling = (more || reached == 0) && r->rounds < FELLING_ROUNDS;
+	} else {
+		reached = tree_kill(r->tree);
+	}
 	privs_use(r->privs, PRIVILEGE_KILL, false);
 	return reached;
 }
 
-unsigned reaper_kill_round(struct reaper *r)
+/*
+ * A living one may have taken a dead one's number, and others may keep us busy. Or one
+ * that was killed cannot die, and has children that we have not looked for.
+ */
+static void pardon(struct reaper *r)
+{
+	if (r->round_began_at - r->pardoned_at < PARDON_NS &&
+	    r->idle_rounds != IDLE_ROUNDS)
+		return;
+	tree_pardon(r->tree);
+	r->pardoned_at = r->round_began_at;
+}
+
+void reaper_kill_round(struct reaper *r)
 {
 	const bool first = r->rounds == 0;
 	unsigned reached = first && r->cgroup != NULL ? tree_count_cgroup(r->tree) : 0;
@@ -110,30 +145,40 @@ unsigned reaper_kill_round(struct reaper *r)
 	 * rounds that follow. */
 	if (!tree_kill_cgroup(r->tree) || !first)
 		reached = kill_one_by_one(r);
-	r->idle_rounds =
-		r->died == r->died_before_round && r->rounds > 0 ? r->idle_rounds + 1 : 0;
-	/* A living one may have taken a dead one's number, and others may keep us busy.
-	 */
+	r->idle_rounds = r->died == r->died_before_round && r->rounds > 0 && !r->felling
+				 ? r->idle_rounds + 1
+				 : 0;
 	r->round_began_at = clock_now_ns();
-	if (r->round_began_at - r->pardoned_at >= PARDON_NS) {
-		tree_pardon(r->tree);
-		r->pardoned_at = r->round_began_at;
-	}
+	pardon(r);
 	r->killed += reached;
 	r->died_before_round = r->died;
 	r->rounds++;
 	r->last_death_at = r->round_began_at;
+	r->phase_ends_at = r->round_began_at;
 	/* Longer and longer where nothing dies, as in uninterruptible sleep. */
-	r->phase_ends_at = r->round_began_at +
-			   (ROUND_PAUSE_NS << (r->idle_rounds < 6 ? r->idle_rounds : 6));
-	return reached;
+	if (!r->felling)
+		r->phase_ends_at += ROUND_PAUSE_NS
+				    << (r->idle_rounds < 6 ? r->idle_rounds : 6);
 }
 
 bool reaper_round_is_due(const struct reaper *r, int64_t now)
 {
 	const int64_t pause =
 		tree_is_populated(r->tree) ? ROUND_PAUSE_MAX_NS : ROUND_PAUSE_NS;
+	const int64_t felled = r->killed - r->died_before_round;
 
+	if (r->felling && now - r->round_began_at >= ROUND_PAUSE_NS + felled * DEATH_NS)
+		return true;
 	return r->died >= r->killed || now - r->last_death_at >= pause ||
 	       now - r->round_began_at >= ROUND_PAUSE_MAX_NS;
+}
+
+int64_t reaper_rest_ns(const struct reaper *r)
+{
+	if (r->phase != KILLING || r->killed <= r->died + FEW_DYING ||
+	    r->idle_rounds >= STUCK_ROUNDS)
+		return 0;
+	const int64_t rest = (r->killed - r->died) * DEATH_NS;
+	const int64_t longest = r->listed > 0 ? REST_MAX_NS : BATCH_NS;
+	return rest < longest ? rest : longest;
 }

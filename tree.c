@@ -3,48 +3,29 @@
  * that holds still finds all of it; every walk ends.
  * Does not promise: that one walk finds all of a tree that moves. The caller repeats, and
  * the end is proven by waitid(2) alone (ECHILD), never by an empty list.
- *
- * How a signal is kept from a stranger. A number can be recycled only when its holder has
- * been reaped. So
- *  - a child of the owner may be signalled by number: only the owner could reap it, and
- *    does not between walk and signal;
- *  - for a deeper process, take a pidfd: it holds on to whatever process has the number
- *    now. Then ask for its parent: the number under which it was found. Then see that the
- *    parent is still the same live member: so the number meant that member all along, and
- *    the process is its child. The signal goes through the pidfd.
- *  - a member met earlier in the list is met again by a new pidfd and its ID: pidfs gives
- *    each process an inode number that is never used twice; older kernels have the start
- *    time, which repeats only if all numbers go round within one tick of 10 ms and the
- *    parent's number did the same.
  */
 #include "tree.h"
 #include "clock.h"
 #include "descriptor.h"
 #include "kernel.h"
+#include "member.h"
 #include "proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-/* linux/pidfd.h since 6.13; the ioctl's number holds the size. */
-struct process_info {
-	uint64_t mask, cgroup;
-	uint32_t pid, tgid, ppid, ids[8], unused;
-};
-#define GET_PROCESS_INFO    _IOWR(0xFF, 11, struct process_info)
-#define PROCESS_INFO_WANTED 1
-
 #define FREEZE_WALKS_MAX 64
+
+/* With so many that want the CPU, ours included, there may be a bomb among them. */
+#define CALM_MAX 16
 
 /* See probe(). */
 #define PROBE_FIRST 1024
@@ -55,126 +36,12 @@ enum visit {
 	JUST_LIST,
 	STOP_UNSEEN, /* SIGSTOP without a look: the cheapest */
 	STOP_MOVING, /* SIGSTOP to what is not stopped, and count what may fork */
-	KILL_LEAVES, /* SIGKILL to who has no children, who is not listed then */
 };
-
-/* ---- who is a member ---- */
-
-static bool has_bit(const uint64_t *bits, pid_t pid)
-{
-	return (bits[pid / 64] >> (pid % 64) & 1) != 0;
-}
-
-static void set_bit(uint64_t *bits, pid_t pid)
-{
-	bits[pid / 64] |= UINT64_C(1) << (pid % 64);
-}
-
-static void clear_bit(uint64_t *bits, pid_t pid)
-{
-	bits[pid / 64] &= ~(UINT64_C(1) << (pid % 64));
-}
-
-static int open_pidfd(struct tree *tree, pid_t pid)
-{
-	if (tree->no_pidfd)
-		return -1;
-	const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	/* Filters answer EPERM to what they do not know, old kernels ENOSYS. */
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-		tree->no_pidfd = true;
-	return fd;
-}
 
 /* Both calls are needed: the second says EBADF to this if it is there. */
 static bool pidfds_refused(void)
 {
 	return syscall(SYS_pidfd_send_signal, -1, 0, NULL, 0) < 0 && errno != EBADF;
-}
-
-/*
- * The parent and the identity of the process that PIDFD (or, if it is -1, the number PID)
- * stands for. False if it is gone. Where /proc has to be asked it is asked by number: if
- * the number was recycled since PIDFD was opened, PIDFD is dead and reaches nobody.
- */
-static bool identify(struct tree *tree, pid_t pid, int pidfd, pid_t *parent, uint64_t *id)
-{
-	if (pidfd >= 0 && !tree->no_pidfd_info) {
-		struct process_info info = {.mask = PROCESS_INFO_WANTED};
-		struct stat st;
-		if (ioctl(pidfd, GET_PROCESS_INFO, &info) == 0 &&
-		    fstat(pidfd, &st) == 0) {
-			*parent = (pid_t)info.ppid;
-			*id = st.st_ino;
-			return true;
-		}
-		if (errno == ESRCH)
-			return false;
-		tree->no_pidfd_info = true;
-	}
-	struct proc_stat line;
-	if (!proc_read_stat(tree->proc, pid, &line))
-		return false;
-	*parent = line.parent;
-	*id = line.start;
-	return true;
-}
-
-/*
- * Is MEMBER still the process that was proven, and alive? *PIDFD gets a descriptor that
- * stands for it, or -1 if it is a child of the owner or the kernel has none.
- */
-static bool meet_again(struct tree *tree, const struct member *member, int *pidfd)
-{
-	pid_t parent;
-	uint64_t id;
-
-	*pidfd = -1;
-	if (member->child)
-		return true;
-	*pidfd = open_pidfd(tree, member->pid);
-	if (*pidfd < 0 && !tree->no_pidfd)
-		return false;
-	if (identify(tree, member->pid, *pidfd, &parent, &id) && id == member->id)
-		return true;
-	if (*pidfd >= 0)
-		close(*pidfd);
-	return false;
-}
-
-/* Has MEMBER, whom PIDFD from meet_again() stands for, lived until now? */
-static bool still_there(struct tree *tree, const struct member *member, int pidfd)
-{
-	struct pollfd death = {.fd = pidfd, .events = POLLIN};
-	pid_t parent;
-	uint64_t id;
-
-	if (member->child)
-		return true;
-	if (pidfd >= 0)
-		return poll(&death, 1, 0) == 0;
-	return identify(tree, member->pid, -1, &parent, &id) && id == member->id;
-}
-
-/* SIGNO, with INFO if not NULL, to MEMBER, by PIDFD if there is one. 0, or errno. */
-static int send_signal(const struct member *member, int pidfd, int signo,
-		       const siginfo_t *info)
-{
-	siginfo_t copy;
-	long failed;
-
-	if (info != NULL)
-		copy = *info;
-	if (pidfd >= 0)
-		failed = syscall(SYS_pidfd_send_signal, pidfd, signo, info ? &copy : NULL,
-				 0);
-	else if (info != NULL)
-		failed = syscall(SYS_rt_sigqueueinfo, member->pid, signo, &copy);
-	else
-		/* The owner's unreaped child; or, where the kernel has no pidfds, a
-		 * process identified a moment ago: the best there is before 5.3. */
-		failed = kill(member->pid, signo);
-	return failed == 0 ? 0 : errno;
 }
 
 static void add(struct tree *tree, pid_t pid, bool child, uint64_t id)
@@ -198,7 +65,7 @@ static void visit(struct tree *tree, int pidfd, enum visit how)
 	const struct member *member = &tree->members[tree->count - 1];
 	struct proc_stat line;
 
-	if (how == JUST_LIST || how == KILL_LEAVES)
+	if (how == JUST_LIST)
 		return;
 	if (how == STOP_MOVING) {
 		if (!proc_read_stat(tree->proc, member->pid, &line) ||
@@ -211,7 +78,7 @@ static void visit(struct tree *tree, int pidfd, enum visit how)
 	}
 	/* Why it is ours: our caller has proven it. A failure (no permission) shows when
 	 * the same member cannot be killed either. */
-	send_signal(member, pidfd, SIGSTOP, NULL);
+	member_signal(member, pidfd, SIGSTOP, NULL);
 }
 
 /* ---- walking ---- */
@@ -256,11 +123,11 @@ static void consider(struct tree *tree, pid_t pid, const struct member *parent,
 
 	if (!is_wanted(tree, pid, how))
 		return;
-	const int pidfd = open_pidfd(tree, pid);
+	const int pidfd = member_open(tree, pid);
 	if (pidfd < 0 && !tree->no_pidfd)
 		return;
-	if (identify(tree, pid, pidfd, &its_parent, &id) && its_parent == parent->pid &&
-	    still_there(tree, parent, parent_fd)) {
+	if (member_identify(tree, pid, pidfd, &its_parent, &id) &&
+	    its_parent == parent->pid && member_still_there(tree, parent, parent_fd)) {
 		add(tree, pid, false, id);
 		visit(tree, pidfd, how);
 		if (depth < DEPTH_MAX)
@@ -270,26 +137,22 @@ static void consider(struct tree *tree, pid_t pid, const struct member *parent,
 		close(pidfd);
 }
 
-/* True if any child is listed. */
 /* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX. */
-static bool add_children_of_thread(struct tree *tree, const struct member *parent,
+static void add_children_of_thread(struct tree *tree, const struct member *parent,
 				   int parent_fd, pid_t thread, enum visit how, int depth)
 {
 	struct proc_numbers numbers = {.fd = -1};
 	char path[48];
-	bool any = false;
 	pid_t pid;
 
 	snprintf(path, sizeof(path), "task/%d/children", (int)thread);
 	numbers.fd = proc_open_file(tree->proc, parent->pid, path);
 	if (numbers.fd < 0)
-		return false;
+		return;
 	while ((pid = proc_next_number(&numbers)) != 0) {
-		any = true;
 		consider(tree, pid, parent, parent_fd, how, depth + 1);
 	}
 	close(numbers.fd);
-	return any;
 }
 
 /*
@@ -297,46 +160,40 @@ static bool add_children_of_thread(struct tree *tree, const struct member *paren
  * else that is left to look_at_threads().
  */
 /* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX. */
-static bool add_children_of(struct tree *tree, struct member *parent, int parent_fd,
+static void add_children_of(struct tree *tree, struct member *parent, int parent_fd,
 			    enum visit how, int depth)
 {
 	struct proc_entries threads = {.fd = -1};
 	char path[32];
 	struct stat st;
-	bool any = false;
 	pid_t thread;
 
 	/* The directory has a link for each thread beside its own two. */
 	snprintf(path, sizeof(path), "%d/task", (int)parent->pid);
 	if (fstatat(tree->proc, path, &st, 0) < 0)
-		return false;
-	if (st.st_nlink == 3)
-		return add_children_of_thread(tree, parent, parent_fd, parent->pid, how,
-					      depth);
+		return;
+	if (st.st_nlink == 3) {
+		add_children_of_thread(tree, parent, parent_fd, parent->pid, how, depth);
+		return;
+	}
 	if (st.st_nlink > 2 + THREADS_MAX && !tree->each_thread) {
 		tree->threads += (unsigned)st.st_nlink - 2;
 		parent->threaded = true;
-		return true;
+		return;
 	}
 	/* Of this one; those below may have as many. */
 	tree->each_thread = false;
 	threads.fd = proc_open_file(tree->proc, parent->pid, "task");
 	if (threads.fd < 0)
-		return false;
+		return;
 	tree->read += !has_bit(tree->read_threads, parent->pid);
 	set_bit(tree->read_threads, parent->pid);
 	while ((thread = proc_next_entry(&threads)) != 0)
-		any |= add_children_of_thread(tree, parent, parent_fd, thread, how,
-					      depth);
+		add_children_of_thread(tree, parent, parent_fd, thread, how, depth);
 	close(threads.fd);
-	return any;
 }
 
-/*
- * Member INDEX, which PIDFD stands for: its children are added; if there are none, and it
- * is the last in the list, it may be killed at once. (That makes no orphans; should it
- * fork before the signal comes, its child comes to us.)
- */
+/* Member INDEX, which PIDFD stands for: its children are added. */
 /* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX. */
 static void look_below(struct tree *tree, unsigned index, int pidfd, enum visit how,
 		       int depth)
@@ -344,14 +201,7 @@ static void look_below(struct tree *tree, unsigned index, int pidfd, enum visit 
 	struct member *member = &tree->members[index];
 
 	member->looked = true;
-	if (add_children_of(tree, member, pidfd, how, depth) || how != KILL_LEAVES ||
-	    index + 1 != tree->count || send_signal(member, pidfd, SIGKILL, NULL) != 0)
-		return;
-	/* Why it is ours: our caller has proven it a moment ago. */
-	set_bit(tree->doomed, member->pid);
-	clear_bit(tree->met, member->pid);
-	tree->count--;
-	tree->killed++;
+	add_children_of(tree, member, pidfd, how, depth);
 }
 
 /* The owner's own children; they need no proof: the kernel lists them as such. */
@@ -376,7 +226,7 @@ static void look_below_all(struct tree *tree, enum visit how)
 	/* Ends: COUNT grows only by new members, of which there is a maximum. */
 	for (unsigned i = 0; i < tree->count; i++) {
 		const struct member *member = &tree->members[i];
-		if (member->looked || !meet_again(tree, member, &pidfd))
+		if (member->looked || !member_meet_again(tree, member, &pidfd))
 			continue;
 		look_below(tree, i, pidfd, how, 0);
 		if (pidfd >= 0)
@@ -412,7 +262,7 @@ static void consider_scanned(struct tree *tree, pid_t pid, enum visit how)
 	    !has_bit(tree->met, line.parent))
 		return;
 	const struct member *parent = member_by_number(tree, line.parent);
-	if (parent == NULL || !meet_again(tree, parent, &parent_fd))
+	if (parent == NULL || !member_meet_again(tree, parent, &parent_fd))
 		return;
 	consider(tree, pid, parent, parent_fd, how, NO_DEPTH);
 	if (parent_fd >= 0)
@@ -502,7 +352,7 @@ static bool look_at_threads(struct tree *tree, enum visit how)
 		return scan(tree, how);
 	for (unsigned i = 0; i < before; i++) {
 		struct member *member = &tree->members[i];
-		if (!member->threaded || !meet_again(tree, member, &pidfd))
+		if (!member->threaded || !member_meet_again(tree, member, &pidfd))
 			continue;
 		member->threaded = false;
 		tree->each_thread = true;
@@ -534,11 +384,11 @@ static void visit_contained(pid_t pid, void *argument)
 
 	if (!is_wanted(tree, pid, contained->how))
 		return;
-	const int pidfd = open_pidfd(tree, pid);
+	const int pidfd = member_open(tree, pid);
 	if (pidfd < 0 && !tree->no_pidfd)
 		return;
 	if (cgroup_holds(tree->cgroup, proc_open_file(tree->proc, pid, "cgroup")) &&
-	    identify(tree, pid, pidfd, &parent, &id)) {
+	    member_identify(tree, pid, pidfd, &parent, &id)) {
 		add(tree, pid, false, id);
 		visit(tree, pidfd, contained->how);
 	}
@@ -590,6 +440,19 @@ static void forget(struct tree *tree)
 	tree->count = 0;
 }
 
+unsigned tree_list_children(struct tree *tree)
+{
+	struct proc_numbers numbers = {.fd = -1};
+	pid_t pid;
+
+	forget(tree);
+	numbers.fd = tree->own_children;
+	while (numbers.fd >= 0 && (pid = proc_next_number(&numbers)) != 0)
+		if (is_wanted(tree, pid, JUST_LIST))
+			add(tree, pid, true, 0);
+	return tree->count;
+}
+
 unsigned tree_walk(struct tree *tree)
 {
 	forget(tree);
@@ -603,14 +466,6 @@ unsigned tree_walk_on(struct tree *tree)
 		tree->members[i].looked = false;
 	find(tree, JUST_LIST);
 	return tree->count;
-}
-
-unsigned tree_kill_leaves(struct tree *tree)
-{
-	forget(tree);
-	tree->killed = 0;
-	find(tree, KILL_LEAVES);
-	return tree->killed;
 }
 
 void tree_freeze(struct tree *tree)
@@ -639,6 +494,14 @@ void tree_freeze(struct tree *tree)
 	}
 }
 
+bool tree_is_calm(struct tree *tree)
+{
+	if (tree->owner != getpid())
+		tree_open(tree);
+	return tree->owner != 1 && tree->cgroup == NULL && tree->own_children >= 0 &&
+	       proc_running(tree->proc) <= CALM_MAX;
+}
+
 /* ---- signalling what was found ---- */
 
 unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_t *info,
@@ -651,14 +514,14 @@ unsigned tree_signal(struct tree *tree, unsigned from, int signo, const siginfo_
 	for (unsigned i = from; i < tree->count; i++) {
 		const struct member *member = &tree->members[i];
 		/* Why it is ours: proven by the walk, and met again as the same. */
-		if (!meet_again(tree, member, &pidfd))
+		if (!member_meet_again(tree, member, &pidfd))
 			continue;
 		if ((group == ANY_GROUP || getpgid(member->pid) == group) &&
 		    tree_describe(tree, i, &report)) {
-			const int error = send_signal(member, pidfd, signo, info);
+			const int error = member_signal(member, pidfd, signo, info);
 			reached += error == 0;
 			if (cont && error == 0)
-				send_signal(member, pidfd, SIGCONT, NULL);
+				member_signal(member, pidfd, SIGCONT, NULL);
 		}
 		if (pidfd >= 0)
 			close(pidfd);
@@ -702,9 +565,9 @@ unsigned tree_kill(struct tree *tree)
 	for (unsigned i = tree->count; i-- > 0;) {
 		const struct member *member = &tree->members[i];
 		/* Why it is ours: proven by the walk, and met again as the same. */
-		if (!meet_again(tree, member, &pidfd))
+		if (!member_meet_again(tree, member, &pidfd))
 			continue;
-		if (send_signal(member, pidfd, SIGKILL, NULL) == 0) {
+		if (member_signal(member, pidfd, SIGKILL, NULL) == 0) {
 			set_bit(tree->doomed, member->pid);
 			reached++;
 		}

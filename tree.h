@@ -55,7 +55,6 @@ struct tree {
 	/* What the last walk found, parents before children. */
 	unsigned count;
 	unsigned moving;  /* of a freeze: members that were not yet at rest */
-	unsigned killed;  /* by a walk that kills on its way */
 	unsigned threads; /* of members that have many, and have not been looked at */
 	bool each_thread; /* the next one's are looked at, each */
 	struct member members[TREE_MEMBERS_MAX];
@@ -135,12 +134,23 @@ unsigned tree_walk(struct tree *tree);
  */
 unsigned tree_walk_on(struct tree *tree);
 
+/* Lists the owner's own children and nobody else, dead ones too. Returns how many. */
+unsigned tree_list_children(struct tree *tree);
+
 /*
- * Walks as tree_walk(), and sends SIGKILL on the way to members that have no children,
- * which are not in the list then: they die while the walk goes on. To be followed by
- * tree_kill() for the rest. Returns how many it reached.
+ * Can tree_fell() be used, and is it of use? Not where the kernel kills or freezes all at
+ * once, not without the list of our own children, and not if so many processes want the
+ * CPU at this moment that some of ours may be forking as fast as we kill.
  */
-unsigned tree_kill_leaves(struct tree *tree);
+bool tree_is_calm(struct tree *tree);
+
+/*
+ * SIGKILL to the owner's children and, where those are few, to who is found below them,
+ * parents first; all but those that it has reached before. *MORE: there are others, or
+ * may be, who will be the owner's own children when their parents are dead. Returns how
+ * many it reached.
+ */
+unsigned tree_fell(struct tree *tree, bool *more);
 
 /*
  * Stops members by SIGSTOP, walking until a walk finds none that moves or the bound is

@@ -1,7 +1,7 @@
 /*
  * Stand-ins for parts of musl that treewrap needs little of: printf(3) to a buffer
- * without floating point, the name of the locale's letters, and an allocator for a
- * handful of blocks that are kept to the end. They are a seventh of the static program
+ * without floating point, a search for a word, the name of the locale's letters, and an
+ * allocator for a handful of blocks that are kept to the end. They are a seventh of the static program
  * otherwise, and the allocator the first thing that touches memory.
  *
  * Promises: what tests/static.c compares with libc's is the same. Does not promise: any
@@ -183,6 +183,20 @@ int dprintf(int fd, const char *restrict format, ...)
 	const int length = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	return (int)write(fd, text, strlen(text)) < 0 ? -1 : length;
+}
+
+/* ---- a word in a text ---- */
+
+/* In short texts, where to prepare the search would not pay. */
+char *strstr(const char *text, const char *word)
+{
+	const size_t length = strlen(word);
+
+	/* Ends with TEXT. */
+	while (strncmp(text, word, length) != 0)
+		if (*text++ == '\0')
+			return NULL;
+	return (char *)text;
 }
 
 /* ---- the caller's locale, of which only the letters are of interest ---- */
