@@ -5,6 +5,7 @@
 /* Before the names are changed. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define vsnprintf   small_vsnprintf
@@ -16,6 +17,7 @@
 #define free	    small_free
 #define setlocale   small_setlocale
 #define nl_langinfo small_nl_langinfo
+#define strstr	    small_strstr
 #include "../static/libc.c"
 #undef vsnprintf
 #undef snprintf
@@ -26,6 +28,7 @@
 #undef free
 #undef setlocale
 #undef nl_langinfo
+#undef strstr
 
 static unsigned long long state, compared;
 
@@ -91,6 +94,24 @@ static void compare_texts(void)
 	COMPARE("%s\n", word);
 }
 
+/* Of few letters, so that there is something to be found. */
+static void compare_searches(void)
+{
+	char text[32], word[8];
+	const size_t length = chance() % sizeof(text), wanted = chance() % sizeof(word);
+
+	for (size_t i = 0; i < length; i++)
+		text[i] = (char)('a' + chance() % 2);
+	for (size_t i = 0; i < wanted; i++)
+		word[i] = (char)('a' + chance() % 2);
+	text[length] = word[wanted] = '\0';
+	compared++;
+	if (small_strstr(text, word) == strstr(text, word))
+		return;
+	printf("'%s' in '%s'\n", word, text);
+	exit(1);
+}
+
 static void check_memory(void)
 {
 	unsigned char *blocks[64] = {0};
@@ -122,8 +143,10 @@ int main(int argc, char **argv)
 {
 	state = argc > 1 ? strtoull(argv[1], NULL, 10) : (unsigned long long)time(NULL);
 	printf("seed %llu\n", state);
-	for (int i = 0; i < 100000; i++)
+	for (int i = 0; i < 100000; i++) {
 		compare_texts();
+		compare_searches();
+	}
 	check_memory();
 	printf("%llu comparisons\n", compared);
 	return 0;

@@ -355,6 +355,72 @@ def test_survivor_is_named(mark):
     process.stdout.close(), process.stderr.close()
 
 
+# A tree that says "ready" when all of it is there: each argument after the mark is how many
+# children each of one more generation has. With "threads" first, all have a second thread.
+BROOD = """
+import os, signal, sys, threading
+generations = [int(argument) for argument in sys.argv[3:]]
+read, write = os.pipe()
+total, width = 0, 1
+for count in generations:
+    width *= count
+    total += width
+generation, child = 0, 0
+while generation < len(generations) and child < generations[generation]:
+    child += 1
+    if os.fork() == 0:
+        generation, child = generation + 1, 0
+if sys.argv[2] == "threads":
+    threading.Thread(target=signal.pause, daemon=True).start()
+if generation > 0:
+    os.write(write, b".")
+else:
+    for _ in range(total):
+        os.read(read, 1)
+    print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("kind", ["alone", "threads"])
+@pytest.mark.parametrize("generations", ["1 1 1 1 1", "4 4", "5 5 2", "1 30 1 1", "90"])
+def test_all_that_are_killed_are_counted(mark, generations, kind):
+    """Also those that come to light as their parents die."""
+    total, width = 1, 1
+    for count in generations.split():
+        width *= int(count)
+        total += width
+    result, events = record("-k", "0", "--stop-on", "TERM", "/usr/bin/python3", "-c", BROOD, mark,
+                            kind, *generations.split(), signal_with=lambda process: process.terminate())
+    assert result.status == 129
+    tw.assert_nothing_left(mark)
+    assert [event["event"] for event in events] == ["start", "stop", "escalate", "end"]
+    assert events[1]["processes"] == events[2]["processes"] == events[3]["killed"] == total
+    assert events[3]["reaped"] >= total
+
+
+def test_children_of_one_that_cannot_die_are_ended(mark):
+    """They do not become ours, as those of a dead one would."""
+    read, write = os.pipe()
+    with tw.v1_freezer(mark) as freeze:
+        process = tw.start("-k", "0", "--verify-for", "0.9", "--stop-on", "TERM", "--status-fd",
+                           write, "/usr/bin/python3", "-c", BROOD, mark, "alone", "1", "20",
+                           pass_fds=[write])
+        os.close(write)
+        tw.ready(process)
+        command = tw.children(tw.reaper_of(process))[0]
+        victim = tw.children(command)[0]
+        freeze(victim)
+        process.terminate()
+        assert process.wait(10) == 125
+        assert tw.marked(mark) == [victim]
+    with open(read, "rb") as file:
+        end = parse(file.read())[-1]
+    assert [survivor["pid"] for survivor in end["survivors"]] == [victim]
+    process.stdout.close(), process.stderr.close()
+
+
 def test_survivor_we_may_not_signal(mark, everybodys):
     """A set-user-ID descendant of an ordinary user's run."""
     if os.geteuid() != 0:
