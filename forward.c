@@ -9,14 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void forward_to_main(const struct forwarding *f, int signo, siginfo_t *info)
+/* False if it was refused: the command is another user's by now. */
+static bool forward_to_main(const struct forwarding *f, int signo, siginfo_t *info)
 {
-	/* Ours: it has not been reaped. A failure (it changed its user) is the sender's:
-	 * it could not have sent it either. */
-	if (info != NULL)
-		syscall(SYS_rt_sigqueueinfo, f->command->pid, signo, info);
-	else
-		kill(f->command->pid, signo);
+	/* Ours: it has not been reaped. */
+	return (info != NULL ? syscall(SYS_rt_sigqueueinfo, f->command->pid, signo, info)
+			     : kill(f->command->pid, signo)) == 0;
 }
 
 static void forward_to_tree(const struct forwarding *f, int signo, const siginfo_t *info,
@@ -102,14 +100,15 @@ bool forward(const struct forwarding *f, const struct arrived *arrived,
 		return false;
 	siginfo_t info;
 	siginfo_t *value = signals_value(arrived, signo, &info) ? &info : NULL;
+	bool refused = false;
 	if (to == TO_MAIN)
-		forward_to_main(f, signo, value);
+		refused = !forward_to_main(f, signo, value);
 	else if (to == TO_GROUP)
 		forward_to_group(f, signo, value);
 	else if (to == TO_SHIM_GROUP)
 		forward_to_shim_group(f, signo, value);
 	else
 		forward_to_tree(f, signo, value, ANY_GROUP);
-	*forwarded = (struct forwarded){signo, to};
+	*forwarded = (struct forwarded){signo, to, refused};
 	return true;
 }

@@ -22,6 +22,7 @@ struct forwarding {
 struct forwarded {
 	int signo;
 	enum scope to;
+	bool refused; /* it was for the command alone, which we may not signal */
 };
 
 /*

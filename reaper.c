@@ -278,15 +278,32 @@ void reaper_use_callers_rights(const struct reaper *r, bool on)
 		privs_use(r->privs, PRIVILEGE_KILL, on);
 }
 
-static void pass_to_command(struct reaper *r, const struct arrived *arrived)
+/*
+ * forward() with our caller's rights; where that takes longer than the signal, only if it
+ * is refused without: to the command alone, which is mostly of our own user. (A failure
+ * with them is the sender's: he could not have sent it either.)
+ */
+static bool forward_by_right(const struct reaper *r, const struct arrived *arrived,
+			     struct forwarded *forwarded)
 {
 	const struct forwarding forwarding = reaper_forwarding(r);
+
+	if (r->command_runs && r->opt->forward_to == TO_MAIN) {
+		const bool wanted = forward(&forwarding, arrived, forwarded);
+		if (!wanted || !forwarded->refused)
+			return wanted;
+	}
+	reaper_use_callers_rights(r, true);
+	const bool sent = forward(&forwarding, arrived, forwarded);
+	reaper_use_callers_rights(r, false);
+	return sent;
+}
+
+static void pass_to_command(struct reaper *r, const struct arrived *arrived)
+{
 	struct forwarded forwarded;
 
-	reaper_use_callers_rights(r, true);
-	const bool sent = forward(&forwarding, arrived, &forwarded);
-	reaper_use_callers_rights(r, false);
-	if (!sent)
+	if (!forward_by_right(r, arrived, &forwarded))
 		return;
 	if (forwarded.signo == SIGCONT)
 		r->passed_stop = false;

@@ -149,9 +149,8 @@ static void add_children_of_thread(struct tree *tree, const struct member *paren
 	numbers.fd = proc_open_file(tree->proc, parent->pid, path);
 	if (numbers.fd < 0)
 		return;
-	while ((pid = proc_next_number(&numbers)) != 0) {
+	while ((pid = proc_next_number(&numbers)) != 0)
 		consider(tree, pid, parent, parent_fd, how, depth + 1);
-	}
 	close(numbers.fd);
 }
 
