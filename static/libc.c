@@ -1,8 +1,8 @@
 /*
  * Stand-ins for parts of musl that treewrap needs little of: printf(3) to a buffer
  * without floating point, a search for a word, the name of the locale's letters, and an
- * allocator for a handful of blocks that are kept to the end. They are a seventh of the static program
- * otherwise, and the allocator the first thing that touches memory.
+ * allocator for a handful of blocks that are kept to the end. They are a seventh of the
+ * static program otherwise, and the allocator the first thing that touches memory.
  *
  * Promises: what tests/static.c compares with libc's is the same. Does not promise: any
  * other conversion than %d %u %x %c %s %%, with a width (and 0 before it), a precision
