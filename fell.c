@@ -9,7 +9,9 @@
  * for: in a long line each generation would else have to be waited for.
  *
  * Does not promise: to find who forks meanwhile. Parents first is the wrong order against
- * those: see tree_freeze().
+ * those: see tree_freeze(). Nor that nobody notices the death of his parent before his
+ * own: that hangs up pipes, sends what PR_SET_PDEATHSIG asks for, and continues, with a
+ * SIGHUP, who was stopped.
  */
 #include "kernel.h"
 #include "member.h"
@@ -87,7 +89,7 @@ static unsigned hold_children(struct tree *tree, const struct standing *parent,
 		*more = true;
 		return 0;
 	}
-	/* Ends: at one more than FEW. */
+	/* Ends: with the file, mostly at one more than FEW. */
 	while ((pid = proc_next_number(&numbers)) != 0 && count < FEW)
 		if (!is_felled(tree, pid) && hold(tree, pid, parent, &children[count]))
 			count++;

@@ -116,45 +116,17 @@ static bool raise_priority(const struct privs *privs)
 	return real_time;
 }
 
-/* Tells of the stop of so many PROCESSES, once. */
-static void tell_stop(struct reaper *r, unsigned processes)
-{
-	if (!r->stop_untold)
-		return;
-	r->stop_untold = false;
-	status_stop(r->status, r->ending.cause, processes);
-	say_more(r->status, "stopping %u process%s: %s", processes,
-		 processes == 1 ? "" : "es", cause_name(r->ending.cause));
-}
-
-/* Once, as soon as it is known how many are killed. */
-static void tell_killing(struct reaper *r)
-{
-	const unsigned reached = r->killed;
-
-	if (!r->kill_untold)
-		return;
-	r->kill_untold = false;
-	tell_stop(r, reached);
-	status_escalate(r->status, SIGKILL, reached);
-	say_more(r->status, "SIGKILL to %u process%s", reached, reached == 1 ? "" : "es");
-}
-
-static void kill_round(struct reaper *r)
-{
-	reaper_kill_round(r);
-	if (!r->felling)
-		tell_killing(r);
-}
-
 static void continue_killing(struct reaper *r, int64_t now)
 {
 	if (now >= r->verify_ends_at) {
+		if (r->felling) {
+			reaper_fell_no_more(r);
+			reaper_kill_round(r);
+		}
 		/* A round may have taken long, and they may have died meanwhile. */
 		look_at_children(r);
 		if (r->phase == GONE)
 			return;
-		tell_killing(r);
 		/* Whether we may signal them is a part of it. */
 		privs_use(r->privs, PRIVILEGE_KILL, true);
 		report_survivors(r->tree, r->status, r->opt, &r->ending);
@@ -163,7 +135,7 @@ static void continue_killing(struct reaper *r, int64_t now)
 		return;
 	}
 	if (reaper_round_is_due(r, now))
-		kill_round(r);
+		reaper_kill_round(r);
 }
 
 /* It and enter() call each other once at most: KILLING does not lead back. */
@@ -186,11 +158,21 @@ static void enter_stopping(struct reaper *r)
 					       : r->opt->kill_after_ns);
 }
 
+/* Tells of the stop of so many PROCESSES, once. */
+static void tell_stop(struct reaper *r, unsigned processes)
+{
+	if (!r->stop_untold)
+		return;
+	r->stop_untold = false;
+	status_stop(r->status, r->ending.cause, processes);
+	say_more(r->status, "stopping %u process%s: %s", processes,
+		 processes == 1 ? "" : "es", cause_name(r->ending.cause));
+}
+
 static void enter_killing(struct reaper *r)
 {
 	const int64_t now = clock_now_ns();
 
-	r->kill_untold = true;
 	/* The command, if it is of the same user, may have lowered it. */
 	reaper_choose_rounds(r, raise_priority(r->privs));
 	r->verify_ends_at = r->opt->verify_for_ns > 0
@@ -199,7 +181,10 @@ static void enter_killing(struct reaper *r)
 	r->pardoned_at = now;
 	if (r->command_runs)
 		reaper_tell(r, SIGNAL_SENT, SIGKILL, 0);
-	kill_round(r);
+	const unsigned reached = reaper_kill_round(r);
+	tell_stop(r, reached);
+	status_escalate(r->status, SIGKILL, reached);
+	say_more(r->status, "SIGKILL to %u process%s", reached, reached == 1 ? "" : "es");
 }
 
 static void enter_draining(struct reaper *r)
@@ -216,9 +201,7 @@ static void enter(struct reaper *r, enum phase phase)
 	r->phase_ends_at = NEVER;
 	switch (phase) {
 	case RUNNING:
-		break;
 	case GONE:
-		tell_killing(r);
 		break;
 	case DRAINING:
 		enter_draining(r);
@@ -554,11 +537,16 @@ static bool reap_many(struct reaper *r)
 	if (count <= MANY)
 		return false;
 	r->listed = count;
+	unsigned fetched = 0;
 	for (unsigned i = 0; i < count; i++) {
 		siginfo_t info = {.si_pid = 0};
-		if (fetch_one(r, r->tree->members[i].pid, &info) == 0 && info.si_pid != 0)
-			reaper_child_changed(r, &info);
+		if (fetch_one(r, r->tree->members[i].pid, &info) < 0 || info.si_pid == 0)
+			continue;
+		reaper_child_changed(r, &info);
+		fetched++;
 	}
+	/* Of those that are left the kernel will tell; if none are, it has. */
+	r->more_to_reap = fetched == count;
 	return true;
 }
 

@@ -47,7 +47,6 @@ struct reaper {
 	bool just_walked; /* the tree's list is of this moment */
 	bool felling;	  /* rounds of killing need not find all: see tree_fell() */
 	bool stop_untold; /* there is no stop record yet of the stop that goes on */
-	bool kill_untold; /* nor one of the killing */
 
 	int64_t ready_at; /* when to get ready for a long run; NEVER: it has been done */
 	int64_t timeout_at; /* absolute, as all that follow; NEVER where there is none */
@@ -60,6 +59,7 @@ struct reaper {
 	unsigned rung;	       /* of the ladder, while stopping */
 	unsigned rounds;       /* of killing */
 	unsigned idle_rounds;  /* in a row, in which nothing died */
+	unsigned barren;       /* rounds of felling in a row that reached nobody */
 	unsigned killed, died; /* since we kill: sent SIGKILL to, fetched the end of */
 	unsigned died_before_round;
 	unsigned listed; /* children, when they were last fetched one by one */
@@ -127,18 +127,23 @@ void reaper_find_tree(struct reaper *r);
 unsigned reaper_signal_politely(struct reaper *r);
 
 /*
- * To be called before the first round of killing. REAL_TIME: so is our priority. Without
- * it, where many want the CPU, all are frozen before the first round: each that is
- * stopped leaves us more of the CPU.
+ * To be called before the first round of killing. The tree will be felled if that can be
+ * done, and nobody is to be told how many processes there are. REAL_TIME: so is our
+ * priority. Without it, where many want the CPU, all are frozen before the first round:
+ * each that is stopped leaves us more of the CPU.
  */
 void reaper_choose_rounds(struct reaper *r, bool real_time);
 
 /*
  * One round: fell the tree, as long as that leaves more to be felled; or find, and kill,
- * children first. Most trees end by the first or the second. What is left after it may be
- * forking as fast as we kill, so all are frozen before further ones.
+ * children first. Most trees end by the first round or by felling. What is left after it
+ * may be forking as fast as we kill, so all are frozen before further ones. Returns how
+ * many it reached.
  */
-void reaper_kill_round(struct reaper *r);
+unsigned reaper_kill_round(struct reaper *r);
+
+/* No more felling: children of those that do not die are looked for from now on. */
+void reaper_fell_no_more(struct reaper *r);
 
 /*
  * How long those that were killed are best left alone, in nanoseconds: to be woken for

@@ -17,22 +17,21 @@
 #define ROUND_PAUSE_NS	   (4 * NS_PER_MS)
 #define ROUND_PAUSE_MAX_NS (250 * NS_PER_MS)
 
-/* So often those that were killed before are looked at again, or after so many rounds
- * without a death. Not in every few rounds: in a crowd that takes a part of this to die
- * it would double the time. */
-#define PARDON_NS   NS_PER_S
-#define IDLE_ROUNDS 3
+/* So often those that were killed before are looked at again. Not in every few rounds: in
+ * a crowd that takes a part of this to die it would double the time. */
+#define PARDON_NS NS_PER_S
 
-/* Generations that are felled, one after the other: a quarter of a second, if somebody
- * does not die. */
-#define FELLING_ROUNDS 6
+/* Generations that are felled, one after the other; and how often in a row, for an eighth
+ * of a second, we wait for a parent's death in vain. */
+#define FELLING_ROUNDS 64
+#define BARREN_ROUNDS  5
 
 /* What one death takes, about; more than so many at once are not waited for singly, but
  * for so long; or longer, if there is a list of those that die. */
 #define DEATH_NS    (20 * NS_PER_US)
 #define FEW_DYING   8
 #define BATCH_NS    (2 * NS_PER_MS)
-#define REST_MAX_NS (100 * NS_PER_MS)
+#define REST_MAX_NS (50 * NS_PER_MS)
 
 /* So many rounds in a row without a death, more than a second, are no pause in the dying
  * any more. (A large family dies unseen by us until its parent, the last, has died.) */
@@ -100,44 +99,45 @@ unsigned reaper_signal_politely(struct reaper *r)
 
 void reaper_choose_rounds(struct reaper *r, bool real_time)
 {
-	r->felling = !r->crowded && !r->just_walked && tree_is_calm(r->tree);
-	if (!r->felling && !r->just_walked && !real_time)
-		r->crowded = true;
+	const bool is_told = r->status->events.fd >= 0 || r->status->verbose > 0;
+	const bool is_calm = !r->crowded && tree_is_calm(r->tree);
+
+	r->felling =
+		is_calm && !is_told && !r->just_walked && tree_can_be_felled(r->tree);
+	r->crowded |= !is_calm && !real_time;
+}
+
+void reaper_fell_no_more(struct reaper *r)
+{
+	r->felling = false;
+	tree_pardon(r->tree);
+}
+
+static unsigned fell(struct reaper *r)
+{
+	bool more;
+	const unsigned reached = tree_fell(r->tree, &more);
+
+	r->barren = reached > 0 ? 0 : r->barren + 1;
+	/* The children of those that are still dying are not to be seen. */
+	if (!more && r->died >= r->killed)
+		r->felling = false;
+	else if (r->barren >= BARREN_ROUNDS || r->rounds >= FELLING_ROUNDS)
+		reaper_fell_no_more(r);
+	return reached;
 }
 
 static unsigned kill_one_by_one(struct reaper *r)
 {
-	unsigned reached;
-	bool more;
-
 	if (!r->felling)
 		reaper_find_tree(r);
 	privs_use(r->privs, PRIVILEGE_KILL, true);
-	if (r->felling) {
-		reached = tree_fell(r->tree, &more);
-		/* The children of those that are still dying are not to be seen. */
-		r->felling = (more || r->died < r->killed) && r->rounds < FELLING_ROUNDS;
-	} else {
-		reached = tree_kill(r->tree);
-	}
+	const unsigned reached = r->felling ? fell(r) : tree_kill(r->tree);
 	privs_use(r->privs, PRIVILEGE_KILL, false);
 	return reached;
 }
 
-/*
- * A living one may have taken a dead one's number, and others may keep us busy. Or one
- * that was killed cannot die, and has children that we have not looked for.
- */
-static void pardon(struct reaper *r)
-{
-	if (r->round_began_at - r->pardoned_at < PARDON_NS &&
-	    r->idle_rounds != IDLE_ROUNDS)
-		return;
-	tree_pardon(r->tree);
-	r->pardoned_at = r->round_began_at;
-}
-
-void reaper_kill_round(struct reaper *r)
+unsigned reaper_kill_round(struct reaper *r)
 {
 	const bool first = r->rounds == 0;
 	unsigned reached = first && r->cgroup != NULL ? tree_count_cgroup(r->tree) : 0;
@@ -150,7 +150,12 @@ void reaper_kill_round(struct reaper *r)
 				 ? r->idle_rounds + 1
 				 : 0;
 	r->round_began_at = clock_now_ns();
-	pardon(r);
+	/* A living one may have taken a dead one's number, and others may keep us busy.
+	 */
+	if (r->round_began_at - r->pardoned_at >= PARDON_NS) {
+		tree_pardon(r->tree);
+		r->pardoned_at = r->round_began_at;
+	}
 	r->killed += reached;
 	r->died_before_round = r->died;
 	r->rounds++;
@@ -160,6 +165,7 @@ void reaper_kill_round(struct reaper *r)
 	if (!r->felling)
 		r->phase_ends_at += ROUND_PAUSE_NS
 				    << (r->idle_rounds < 6 ? r->idle_rounds : 6);
+	return reached;
 }
 
 bool reaper_round_is_due(const struct reaper *r, int64_t now)
@@ -167,7 +173,7 @@ bool reaper_round_is_due(const struct reaper *r, int64_t now)
 	int64_t pause = ROUND_PAUSE_NS;
 
 	if (r->felling)
-		pause <<= r->rounds;
+		pause <<= r->barren;
 	else if (tree_is_populated(r->tree))
 		pause = ROUND_PAUSE_MAX_NS;
 	return r->died >= r->killed || now - r->last_death_at >= pause ||

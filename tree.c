@@ -24,8 +24,10 @@
 
 #define FREEZE_WALKS_MAX 64
 
-/* With so many that want the CPU, ours included, there may be a bomb among them. */
+/* With so many that want a CPU, and one more for each CPU, there may be a bomb among
+ * them. */
 #define CALM_MAX 16
+#define CPUS_MAX 8192
 
 /* See probe(). */
 #define PROBE_FIRST 1024
@@ -495,10 +497,23 @@ void tree_freeze(struct tree *tree)
 
 bool tree_is_calm(struct tree *tree)
 {
+	unsigned long cpus[CPUS_MAX / (8 * sizeof(long))] = {0};
+	int calm = CALM_MAX;
+
 	if (tree->owner != getpid())
 		tree_open(tree);
-	return tree->owner != 1 && tree->cgroup == NULL && tree->own_children >= 0 &&
-	       proc_running(tree->proc) <= CALM_MAX;
+	/* If it fails, there are too many: we take them for none. */
+	syscall(SYS_sched_getaffinity, 0, sizeof(cpus), cpus);
+	for (size_t i = 0; i < sizeof(cpus) / sizeof(cpus[0]); i++)
+		calm += __builtin_popcountl(cpus[i]);
+	return proc_running(tree->proc) <= calm;
+}
+
+bool tree_can_be_felled(struct tree *tree)
+{
+	if (tree->owner != getpid())
+		tree_open(tree);
+	return tree->owner != 1 && tree->cgroup == NULL && tree->own_children >= 0;
 }
 
 /* ---- signalling what was found ---- */

@@ -138,11 +138,13 @@ unsigned tree_walk_on(struct tree *tree);
 unsigned tree_list_children(struct tree *tree);
 
 /*
- * Can tree_fell() be used, and is it of use? Not where the kernel kills or freezes all at
- * once, not without the list of our own children, and not if so many processes want the
- * CPU at this moment that some of ours may be forking as fast as we kill.
+ * False if so many want the CPU at this moment that some of ours may be forking as fast
+ * as we kill.
  */
 bool tree_is_calm(struct tree *tree);
+
+/* False where the kernel kills or freezes all at once, or does not list our children. */
+bool tree_can_be_felled(struct tree *tree);
 
 /*
  * SIGKILL to the owner's children and, where those are few, to who is found below them,

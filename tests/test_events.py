@@ -383,16 +383,20 @@ while True:
 """
 
 
+GENERATIONS = pytest.mark.parametrize("generations", [
+    "1 1 1 1 1", "4 4", "5 5 2", "1 30 1 1", "90", "1 1 1 1 1 1 1 1 1 1 1 1 1 1"])
+
+
 @pytest.mark.parametrize("kind", ["alone", "threads"])
-@pytest.mark.parametrize("generations", ["1 1 1 1 1", "4 4", "5 5 2", "1 30 1 1", "90"])
+@GENERATIONS
 def test_all_that_are_killed_are_counted(mark, generations, kind):
-    """Also those that come to light as their parents die."""
     total, width = 1, 1
     for count in generations.split():
         width *= int(count)
         total += width
     result, events = record("-k", "0", "--stop-on", "TERM", "/usr/bin/python3", "-c", BROOD, mark,
-                            kind, *generations.split(), signal_with=lambda process: process.terminate())
+                            kind, *generations.split(),
+                            signal_with=lambda process: process.terminate())
     assert result.status == 129
     tw.assert_nothing_left(mark)
     assert [event["event"] for event in events] == ["start", "stop", "escalate", "end"]
@@ -400,24 +404,35 @@ def test_all_that_are_killed_are_counted(mark, generations, kind):
     assert events[3]["reaped"] >= total
 
 
-def test_children_of_one_that_cannot_die_are_ended(mark):
+@pytest.mark.parametrize("kind", ["alone", "threads"])
+@GENERATIONS
+def test_parents_are_killed_first(mark, generations, kind):
+    """Where nobody is to be told how many there are."""
+    process = tw.start("-k", "0", "--stop-on", "TERM", "/usr/bin/python3", "-c", BROOD, mark, kind,
+                       *generations.split())
+    tw.ready(process)
+    process.terminate()
+    result = tw.finish(process)
+    tw.assert_nothing_left(mark)
+    assert (result.status, result.err) == (129, b"")
+
+
+@pytest.mark.parametrize("verify_for", ["0.02", "0.9"])
+@pytest.mark.parametrize("told", [False, True])
+def test_children_of_one_that_cannot_die_are_ended(mark, told, verify_for):
     """They do not become ours, as those of a dead one would."""
-    read, write = os.pipe()
-    with tw.v1_freezer(mark) as freeze:
-        process = tw.start("-k", "0", "--verify-for", "0.9", "--stop-on", "TERM", "--status-fd",
-                           write, "/usr/bin/python3", "-c", BROOD, mark, "alone", "1", "20",
-                           pass_fds=[write])
-        os.close(write)
+    with open(os.devnull, "w") as nowhere, tw.v1_freezer(mark) as freeze:
+        process = tw.start("-k", "0", "--verify-for", verify_for, "--stop-on", "TERM",
+                           *(["--status-fd", nowhere.fileno()] if told else []),
+                           "/usr/bin/python3", "-c", BROOD, mark, "alone", "1", "20",
+                           pass_fds=[nowhere.fileno()])
         tw.ready(process)
-        command = tw.children(tw.reaper_of(process))[0]
-        victim = tw.children(command)[0]
+        victim = tw.children(tw.children(tw.reaper_of(process))[0])[0]
         freeze(victim)
         process.terminate()
         assert process.wait(10) == 125
-        assert tw.marked(mark) == [victim]
-    with open(read, "rb") as file:
-        end = parse(file.read())[-1]
-    assert [survivor["pid"] for survivor in end["survivors"]] == [victim]
+        # The last of the others may be dying.
+        tw.until(lambda: tw.marked(mark) == [victim], 1)
     process.stdout.close(), process.stderr.close()
 
 
