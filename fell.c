@@ -13,12 +13,9 @@
  * own: that hangs up pipes, sends what PR_SET_PDEATHSIG asks for, and continues, with a
  * SIGHUP, who was stopped.
  */
-#include "kernel.h"
 #include "member.h"
 #include "proc.h"
 
-#include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* So many children are few. */
@@ -64,27 +61,18 @@ static bool hold(struct tree *tree, pid_t pid, const struct standing *parent,
 	return false;
 }
 
-/* The children file of PARENT, if that has one thread, so that there is one; or -1. */
-static int open_children(const struct tree *tree, pid_t parent)
-{
-	char path[48];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "%d/task", (int)parent);
-	if (fstatat(tree->proc, path, &st, 0) < 0 || st.st_nlink != 3)
-		return -1;
-	snprintf(path, sizeof(path), "task/%d/children", (int)parent);
-	return proc_open_file(tree->proc, parent, path);
-}
-
 /* PARENT's children, if they are few, into CHILDREN. *MORE is set if they are not. */
 static unsigned hold_children(struct tree *tree, const struct standing *parent,
 			      struct standing children[FEW], bool *more)
 {
-	struct proc_numbers numbers = {.fd = open_children(tree, parent->member.pid)};
+	const pid_t of = parent->member.pid;
+	struct proc_numbers numbers = {.fd = -1};
 	unsigned count = 0;
 	pid_t pid;
 
+	/* Of one thread there is one file, and it is all. */
+	if (proc_count_threads(tree->proc, of) == 1)
+		numbers.fd = proc_open_children(tree->proc, of, of);
 	if (numbers.fd < 0) {
 		*more = true;
 		return 0;
@@ -132,7 +120,6 @@ unsigned tree_fell(struct tree *tree, bool *more)
 	unsigned living = 0;
 	unsigned reached = 0;
 
-	*more = false;
 	for (unsigned i = 0; i < count; i++)
 		living += !is_felled(tree, tree->members[i].pid);
 	*more = living > FEW;

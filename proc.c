@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -127,6 +128,26 @@ static bool read_stat(int fd, struct proc_stat *stat)
 	stat->threads = (long)values[20];
 	stat->start = values[22];
 	return true;
+}
+
+int proc_open_children(int proc, pid_t pid, pid_t thread)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "task/%d/children", (int)thread);
+	return proc_open_file(proc, pid, path);
+}
+
+int proc_count_threads(int proc, pid_t pid)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%d/task", (int)pid);
+	if (fstatat(proc, path, &st, 0) < 0)
+		return -1;
+	/* The directory has a link for each thread beside its own two. */
+	return st.st_nlink > 2 ? (int)st.st_nlink - 2 : 0;
 }
 
 bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat)

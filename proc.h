@@ -50,6 +50,13 @@ void proc_read_text(int fd, char *text, size_t size);
 /* Opens PID's FILE below the directory PROC. -1 and errno if that fails. */
 int proc_open_file(int proc, pid_t pid, const char *file);
 
+/* Opens the children file of PID's THREAD, for proc_next_number(). -1 if that fails. */
+int proc_open_children(int proc, pid_t pid, pid_t thread);
+
+/* How many threads PID has; 0 if that is not to be seen, -1 if PID is gone or hidden. By
+ * the look that proc_open_children() takes anyway. */
+int proc_count_threads(int proc, pid_t pid);
+
 /* False if PID is gone or hidden, or PROC is -1. */
 bool proc_read_stat(int proc, pid_t pid, struct proc_stat *stat);
 

@@ -538,6 +538,7 @@ static bool reap_many(struct reaper *r)
 		return false;
 	r->listed = count;
 	unsigned fetched = 0;
+	/* Ends: with the list. Ours: the kernel lists them as our children. */
 	for (unsigned i = 0; i < count; i++) {
 		siginfo_t info = {.si_pid = 0};
 		if (fetch_one(r, r->tree->members[i].pid, &info) < 0 || info.si_pid == 0)

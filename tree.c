@@ -143,12 +143,10 @@ static void consider(struct tree *tree, pid_t pid, const struct member *parent,
 static void add_children_of_thread(struct tree *tree, const struct member *parent,
 				   int parent_fd, pid_t thread, enum visit how, int depth)
 {
-	struct proc_numbers numbers = {.fd = -1};
-	char path[48];
+	struct proc_numbers numbers = {
+		.fd = proc_open_children(tree->proc, parent->pid, thread)};
 	pid_t pid;
 
-	snprintf(path, sizeof(path), "task/%d/children", (int)thread);
-	numbers.fd = proc_open_file(tree->proc, parent->pid, path);
 	if (numbers.fd < 0)
 		return;
 	while ((pid = proc_next_number(&numbers)) != 0)
@@ -164,21 +162,18 @@ static void add_children_of_thread(struct tree *tree, const struct member *paren
 static void add_children_of(struct tree *tree, struct member *parent, int parent_fd,
 			    enum visit how, int depth)
 {
+	const int count = proc_count_threads(tree->proc, parent->pid);
 	struct proc_entries threads = {.fd = -1};
-	char path[32];
-	struct stat st;
 	pid_t thread;
 
-	/* The directory has a link for each thread beside its own two. */
-	snprintf(path, sizeof(path), "%d/task", (int)parent->pid);
-	if (fstatat(tree->proc, path, &st, 0) < 0)
+	if (count < 0)
 		return;
-	if (st.st_nlink == 3) {
+	if (count == 1) {
 		add_children_of_thread(tree, parent, parent_fd, parent->pid, how, depth);
 		return;
 	}
-	if (st.st_nlink > 2 + THREADS_MAX && !tree->each_thread) {
-		tree->threads += (unsigned)st.st_nlink - 2;
+	if (count > THREADS_MAX && !tree->each_thread) {
+		tree->threads += (unsigned)count;
 		parent->threaded = true;
 		return;
 	}
@@ -211,12 +206,10 @@ static void add_own_children(struct tree *tree, enum visit how)
 	struct proc_numbers numbers = {.fd = tree->own_children};
 	pid_t pid;
 
-	while ((pid = proc_next_number(&numbers)) != 0) {
-		if (!is_wanted(tree, pid, how))
-			continue;
-		add_child(tree, pid, how);
-		look_below(tree, tree->count - 1, -1, how, 0);
-	}
+	/* Ends: with the file. */
+	while ((pid = proc_next_number(&numbers)) != 0)
+		if (is_wanted(tree, pid, how))
+			add_child(tree, pid, how);
 }
 
 /* Those that nobody has looked below of yet. */
@@ -428,10 +421,15 @@ static void forget_threads(struct tree *tree, pid_t pid)
 	clear_bit(tree->read_threads, pid);
 }
 
-static void forget(struct tree *tree)
+static void open_if_new(struct tree *tree)
 {
 	if (tree->owner != getpid())
 		tree_open(tree);
+}
+
+static void forget(struct tree *tree)
+{
+	open_if_new(tree);
 	for (unsigned i = 0; i < tree->count; i++) {
 		tree->met[tree->members[i].pid / 64] = 0;
 		/* (The next walk may read them again. Those that die are reaped soon.) */
@@ -443,14 +441,9 @@ static void forget(struct tree *tree)
 
 unsigned tree_list_children(struct tree *tree)
 {
-	struct proc_numbers numbers = {.fd = -1};
-	pid_t pid;
-
 	forget(tree);
-	numbers.fd = tree->own_children;
-	while (numbers.fd >= 0 && (pid = proc_next_number(&numbers)) != 0)
-		if (is_wanted(tree, pid, JUST_LIST))
-			add(tree, pid, true, 0);
+	if (tree->own_children >= 0)
+		add_own_children(tree, JUST_LIST);
 	return tree->count;
 }
 
@@ -500,8 +493,7 @@ bool tree_is_calm(struct tree *tree)
 	unsigned long cpus[CPUS_MAX / (8 * sizeof(long))] = {0};
 	int calm = CALM_MAX;
 
-	if (tree->owner != getpid())
-		tree_open(tree);
+	open_if_new(tree);
 	/* If it fails, there are too many: we take them for none. */
 	syscall(SYS_sched_getaffinity, 0, sizeof(cpus), cpus);
 	for (size_t i = 0; i < sizeof(cpus) / sizeof(cpus[0]); i++)
@@ -511,8 +503,7 @@ bool tree_is_calm(struct tree *tree)
 
 bool tree_can_be_felled(struct tree *tree)
 {
-	if (tree->owner != getpid())
-		tree_open(tree);
+	open_if_new(tree);
 	return tree->owner != 1 && tree->cgroup == NULL && tree->own_children >= 0;
 }
 
@@ -595,8 +586,6 @@ unsigned tree_kill(struct tree *tree)
 
 void tree_open(struct tree *tree)
 {
-	char path[64];
-
 	/* After a fork /proc itself still serves, the children file is another's. */
 	if (tree->proc < 0)
 		tree->proc = proc_open();
@@ -608,9 +597,8 @@ void tree_open(struct tree *tree)
 	if (tree->proc < 0)
 		return;
 	/* Opened now, to be read again and again: later there may be no descriptors. */
-	snprintf(path, sizeof(path), "task/%d/children", (int)tree->owner);
-	tree->own_children =
-		descriptor_above_2(proc_open_file(tree->proc, tree->owner, path));
+	tree->own_children = descriptor_above_2(
+		proc_open_children(tree->proc, tree->owner, tree->owner));
 }
 
 void tree_open_inside(struct tree *tree)
@@ -657,8 +645,7 @@ bool tree_has_read_threads(const struct tree *tree, pid_t pid)
 
 const char *tree_blindness(struct tree *tree)
 {
-	if (tree->owner != getpid())
-		tree_open(tree);
+	open_if_new(tree);
 	if (tree->proc < 0)
 		return "/proc does not show our processes: they are found by waiting "
 		       "alone";
